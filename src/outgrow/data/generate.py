@@ -1,0 +1,428 @@
+"""Puzzles by the paper's protocol: sample a solution, mask it, certify it.
+
+Work is cut into chunks of a fixed size, each with a solver and a random stream of its own, so that a seed gives the same
+puzzles whatever the number of processes and however often a run was stopped and started again.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from outgrow.csp import GroundCSP
+from outgrow.csp.exact import Budget, Engine, ExactSolver
+from outgrow.data.dig import Dug, Swaps, dig
+from outgrow.data.file import Dataset, Record, load_dataset
+from outgrow.data.sample import sample_graph, sample_latin_square, sample_solution
+from outgrow.errors import DamagedFile, OutgrowError
+from outgrow.puzzles import coloring, futoshiki, sudoku
+
+__all__ = ["EDGE_PROBABILITY", "Settings", "default_settings", "generate", "make_chunk", "sample_puzzles"]
+
+Rng = np.random.Generator
+CHUNK = 100
+# Boards tried for one puzzle before giving up: the settings ask for what does not exist.
+MAX_TRIES = 2_000
+# Questions that dig() may spend on exchanges, once stuck, to reach a mask level near the minimum.
+EXCHANGES = 1_000
+# Up to this many (variable, value) literals questions are so small that they need no budget.
+SMALL = 2_000
+
+# (first n, last n, low p, high p) by number of colors: the paper's table 'Range for p for given k and n'.
+EDGE_PROBABILITY: dict[int, tuple[tuple[int, int, float, float], ...]] = {
+    4: (
+        (40, 55, 0.1, 0.2),
+        (56, 70, 0.05, 0.1),
+        (71, 80, 0.05, 0.1),
+        (81, 100, 0.05, 0.1),
+        (101, 130, 0.02, 0.05),
+        (131, 150, 0.02, 0.05),
+    ),
+    5: (
+        (40, 55, 0.2, 0.25),
+        (56, 70, 0.1, 0.2),
+        (71, 80, 0.1, 0.2),
+        (81, 100, 0.075, 0.12),
+        (101, 130, 0.075, 0.1),
+        (131, 150, 0.05, 0.075),
+    ),
+    6: (
+        (40, 55, 0.2, 0.25),
+        (56, 70, 0.15, 0.25),
+        (71, 80, 0.17, 0.2),
+        (81, 100, 0.15, 0.18),
+        (101, 130, 0.12, 0.16),
+    ),
+    7: ((40, 55, 0.325, 0.375), (56, 70, 0.275, 0.325), (71, 80, 0.22, 0.3)),
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that decides what is generated.
+
+    Attributes:
+        puzzle: 'sudoku', 'futoshiki' or 'coloring'.
+        size: the number of values, K.
+        count: how many puzzles.
+        seed: of the random streams.
+        style: 'masked': a whole percentage of the variables, each level of `levels` equally often; 'minimal': dug until no
+            given can be spared; 'extra': minimal plus random givens, up to each number in `levels` equally often.
+        levels: the first and last percentage ('masked') or number of givens ('extra').
+        unique: 'proven' (puzzles without proof are thrown away), 'tried' (kept, with flag 0) or 'free' (not asked).
+        box: Sudoku: box rows and columns.
+        nodes: coloring: the first and last number of nodes, equally often.
+        conflicts: the solver's budget for one question on boards that are not small.
+    """
+
+    puzzle: str
+    size: int
+    count: int
+    seed: int = 0
+    style: Literal["masked", "minimal", "extra"] = "masked"
+    levels: tuple[int, int] = (0, 0)
+    unique: Literal["proven", "tried", "free"] = "proven"
+    box: tuple[int, int] | None = None
+    nodes: tuple[int, int] | None = None
+    conflicts: int = 20_000
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain values, for headers and manifests."""
+        return json.loads(json.dumps({k: v for k, v in asdict(self).items() if v is not None}))
+
+    @property
+    def chunks(self) -> int:
+        return -(-self.count // CHUNK)
+
+
+# The masks of the paper's test sets, by puzzle and size, as whole percentages (see docs/decisions/0003).
+MASKS: dict[str, dict[int, tuple[int, int]]] = {
+    "sudoku": {10: (30, 62), 12: (30, 59), 15: (30, 57), 16: (30, 58), 24: (30, 50), 25: (30, 50)},
+    "futoshiki": {
+        6: (30, 70),
+        7: (30, 70),
+        8: (30, 70),
+        9: (30, 70),
+        10: (30, 66),
+        11: (30, 68),
+        12: (30, 65),
+    },
+    "coloring": {4: (30, 70), 5: (30, 70), 6: (30, 70), 7: (30, 70)},
+}
+
+
+def default_settings(puzzle: str, size: int, count: int, seed: int = 0, **changes: Any) -> Settings:
+    """The paper's settings where it has the size, and the nearest sensible ones elsewhere."""
+    settings = Settings(puzzle, size, count, seed, levels=MASKS[puzzle].get(size, (30, 50)))
+    if puzzle == "sudoku":
+        settings = replace(settings, box=sudoku.box_shape(size))
+        if size == 9:
+            settings = replace(settings, style="extra", levels=(22, 34))
+        elif size < 9:
+            settings = replace(settings, levels=(30, 60))
+        if size >= 20:
+            settings = replace(settings, unique="tried")
+    elif puzzle == "coloring":
+        bands = EDGE_PROBABILITY.get(size)
+        if bands is None:
+            known = ", ".join(map(str, EDGE_PROBABILITY))
+            raise OutgrowError(f"no edge probabilities are known for {size} colors; there are for {known}")
+        settings = replace(settings, nodes=(bands[0][0], bands[-1][1]), unique="free")
+    return _checked(replace(settings, **changes))
+
+
+def _checked(settings: Settings) -> Settings:
+    """The settings, or what is wrong with them."""
+    low, high = settings.levels
+    if settings.count < 1:
+        raise OutgrowError(f"count is {settings.count}; it must be at least 1")
+    if settings.style == "masked" and not 0 <= low <= high <= 100:
+        raise OutgrowError(f"mask {low}-{high}: percentages from 0 to 100, the smaller one first")
+    if settings.style == "extra" and not 0 < low <= high:
+        raise OutgrowError(f"givens {low}-{high}: the smaller number first")
+    if settings.puzzle == "sudoku":
+        if settings.box is None:
+            raise OutgrowError(
+                f"a Sudoku of size {settings.size} has no boxes; name their shape, as in --box 1x{settings.size}"
+            )
+        if settings.box[0] * settings.box[1] != settings.size:
+            raise OutgrowError(f"boxes of {settings.box[0]}x{settings.box[1]} do not hold {settings.size} cells")
+        if settings.size > sudoku.MAX_SIZE:
+            raise OutgrowError(f"size {settings.size}: Sudoku goes up to {sudoku.MAX_SIZE}")
+    if settings.puzzle == "futoshiki" and not 2 <= settings.size <= futoshiki.MAX_SIZE:
+        raise OutgrowError(f"size {settings.size}: Futoshiki goes from 2 to {futoshiki.MAX_SIZE}")
+    if settings.puzzle == "coloring":
+        if settings.style != "masked" or settings.unique != "free":
+            raise OutgrowError("coloring puzzles are masked, and any valid coloring counts")
+        if settings.nodes is None or settings.nodes[0] > settings.nodes[1]:
+            raise OutgrowError("coloring needs a range of nodes, as in --nodes 40-100")
+        for nodes in settings.nodes:
+            _edge_probability(settings.size, nodes)
+    return settings
+
+
+def generate(
+    settings: Settings,
+    path: str | Path,
+    *,
+    jobs: int = 1,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Dataset:
+    """Makes the dataset and writes it to `path`.
+
+    Finished chunks wait in `path` + '.parts', so that a stopped run goes on where it was. `progress` is told the number of puzzles done.
+    """
+    path = Path(path)
+    parts = path.with_name(path.name + ".parts")
+    note = parts / "settings.json"
+    if note.exists():
+        if json.loads(note.read_text()) != settings.as_json():
+            raise OutgrowError(f"{parts}: holds an unfinished run with other settings; finish or delete it first")
+    else:
+        parts.mkdir(parents=True, exist_ok=True)
+        note.write_text(json.dumps(settings.as_json()))
+    chunks: dict[int, Dataset] = {}
+    for index in range(settings.chunks):
+        try:
+            chunks[index] = load_dataset(parts / f"{index:05}.npz")
+        except DamagedFile:  # not there yet, or cut short when the machine went down
+            continue
+    done = sum(map(len, chunks.values()))
+    progress(done)
+    missing = [i for i in range(settings.chunks) if i not in chunks]
+    for index, chunk in _run(settings, missing, jobs):
+        chunk.save(parts / f"{index:05}.npz")
+        chunks[index] = chunk
+        done += len(chunk)
+        progress(done)
+    records = [chunks[i].record(j) for i in range(settings.chunks) for j in range(len(chunks[i]))]
+    dataset = _dataset(settings, records)
+    dataset.save(path)
+    shutil.rmtree(parts)
+    return dataset
+
+
+def _run(settings: Settings, missing: list[int], jobs: int) -> Iterator[tuple[int, Dataset]]:
+    if jobs <= 1 or len(missing) <= 1:
+        for index in missing:
+            yield index, _dataset(settings, make_chunk(settings, index))
+        return
+    # Fork is unsafe once threads run (the progress bar has one): start clean processes.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(jobs, len(missing)), mp_context=context) as pool:
+        try:
+            for index, records in pool.map(_make_indexed, ((settings, i) for i in missing)):
+                yield index, _dataset(settings, records)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _make_indexed(task: tuple[Settings, int]) -> tuple[int, list[Record]]:
+    return task[1], make_chunk(*task)
+
+
+def _dataset(settings: Settings, records: list[Record]) -> Dataset:
+    shape = {
+        "sudoku": settings.box or (),
+        "futoshiki": (settings.size,),
+        "coloring": (),
+    }[settings.puzzle]
+    return Dataset.of(
+        records,
+        puzzle=settings.puzzle,
+        size=settings.size,
+        shape=shape,
+        settings=settings.as_json(),
+    )
+
+
+def make_chunk(settings: Settings, index: int) -> list[Record]:
+    """The puzzles numbered `index * CHUNK` and up to CHUNK - 1 more."""
+    rng = np.random.default_rng([settings.seed, index])
+    wanted = range(index * CHUNK, min((index + 1) * CHUNK, settings.count))
+    low, high = settings.levels
+    levels = [low + i % (high - low + 1) for i in wanted]
+    if settings.puzzle == "coloring":
+        assert settings.nodes is not None
+        nodes = _spread(settings.nodes, settings.count, settings.seed)
+        return [_make_coloring(settings, nodes[i], level, rng) for i, level in zip(wanted, levels, strict=True)]
+    boards = _Sudokus(settings, rng) if settings.puzzle == "sudoku" else _Futoshikis(settings, rng)
+    with closing(boards):
+        return [boards.one(level) for level in levels]
+
+
+def _spread(bounds: tuple[int, int], count: int, seed: int) -> list[int]:
+    """`count` numbers from the range, each equally often, in random order."""
+    low, high = bounds
+    numbers = low + np.arange(count) % (high - low + 1)
+    return np.random.default_rng([seed, 0xC0102]).permutation(numbers).tolist()
+
+
+class _Boards:
+    """Puzzles of a board that is dug: what Sudoku, Futoshiki and problems of one's own have in common."""
+
+    def __init__(self, csp: GroundCSP, settings: Settings, rng: Rng) -> None:
+        self.settings = settings
+        self.rng = rng
+        small = csp.num_variables * csp.num_values <= SMALL
+        engine: Engine = "cadical195" if small else "glucose4"
+        self.budget = None if small else Budget(conflicts=settings.conflicts)
+        self.solver = ExactSolver(csp, engine)
+        self.sampler = ExactSolver(csp) if small else self.solver
+        self.singles = ExactSolver(csp) if settings.style == "minimal" else None
+        self.swaps = Swaps.of(csp)
+
+    def close(self) -> None:
+        for solver in {self.solver, self.sampler, self.singles} - {None}:
+            solver.close()
+
+    def sample(self) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.integer] | None]:
+        """A solution, and order signs for it if the puzzle has any."""
+        solution = sample_solution(self.sampler, self.rng, self.budget)
+        if solution is None:
+            raise OutgrowError("the problem has no solution, or none was found within the budget")
+        return solution, None
+
+    def one(self, level: int) -> Record:
+        """One puzzle at a level of the settings."""
+        style = self.settings.style
+        variables = self.solver.csp.num_variables
+        flags: dict[str, int] = {"level": level} if style != "minimal" else {}
+        target = variables - variables * level // 100 if style == "masked" else 0
+        for _ in range(MAX_TRIES):
+            solution, less = self.sample()
+            if self.settings.unique == "free":
+                given = np.zeros(variables, dtype=np.bool_)
+                given[self.rng.permutation(variables)[:target]] = True
+                return Record(solution, given, *_pairs(less), flags=flags)
+            dug = self.dig(solution, less, target)
+            given = dug.given
+            if style == "extra" and dug.status == "done":
+                missing = level - int(given.sum())
+                if missing < 0:
+                    continue
+                given[self.rng.permutation(np.flatnonzero(~given))[:missing]] = True
+            if dug.status == "done":
+                flags["unique"] = 1
+                if style == "minimal":
+                    flags["minimal"] = 1
+                    if less is None and self.singles is not None:
+                        found = self.singles.propagate(np.where(given, solution, 0))
+                        flags["singles"] = int(found is not None and bool((found > 0).all()))
+                return Record(solution, given, *_pairs(less), flags=flags)
+            if self.settings.unique == "tried":
+                given = np.zeros(variables, dtype=np.bool_)
+                given[self.rng.permutation(variables)[:target]] = True
+                return Record(solution, given, *_pairs(less), flags={**flags, "unique": 0})
+        raise OutgrowError(
+            f"no unique {self.settings.puzzle} of size {self.settings.size} at level {level} in {MAX_TRIES} boards; ask for a lower level"
+        )
+
+    def dig(
+        self,
+        solution: npt.NDArray[np.int16],
+        less: npt.NDArray[np.integer] | None,
+        target: int,
+    ) -> Dug:
+        switch, swaps = None, self.swaps
+        if less is not None:
+            switch = self.solver.new_switch()
+            self.solver.constrain("lt", less, switch)
+            table = self.solver.csp.lifted.table("lt", self.settings.size)
+            swaps = swaps.with_pairs(less.tolist(), table)
+        return dig(
+            self.solver,
+            solution,
+            target,
+            self.rng,
+            witnesses=swaps.find(solution.tolist()),
+            switch=switch,
+            budget=self.budget,
+            exchanges=EXCHANGES if self.settings.unique == "proven" else 0,
+        )
+
+
+class _Sudokus(_Boards):
+    def __init__(self, settings: Settings, rng: Rng) -> None:
+        assert settings.box is not None
+        empty = np.zeros(settings.size**2, dtype=np.int16)
+        super().__init__(sudoku.build(*settings.box, empty).csp, settings, rng)
+
+
+class _Futoshikis(_Boards):
+    """Latin squares with 2K signs between random neighbors; they count when uniqueness is proven."""
+
+    def __init__(self, settings: Settings, rng: Rng) -> None:
+        empty = np.zeros(settings.size**2, dtype=np.int16)
+        super().__init__(futoshiki.build(settings.size, np.zeros((0, 2), dtype=np.int64), empty).csp, settings, rng)
+
+    def sample(self) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.integer] | None]:
+        size = self.settings.size
+        solution = sample_latin_square(size, self.rng).ravel()
+        pairs = futoshiki.adjacent_pairs(size)
+        pairs = pairs[self.rng.permutation(len(pairs))[: 2 * size]]
+        rising = solution[pairs[:, 0]] < solution[pairs[:, 1]]
+        return solution, np.where(rising[:, None], pairs, pairs[:, ::-1])
+
+
+def _pairs(
+    less: npt.NDArray[np.integer] | None,
+) -> tuple[npt.NDArray[np.integer], ...]:
+    return () if less is None else (less,)
+
+
+def _edge_probability(colors: int, nodes: int) -> tuple[float, float]:
+    for first, last, low, high in EDGE_PROBABILITY.get(colors, ()):
+        if first <= nodes <= last:
+            return low, high
+    raise OutgrowError(
+        f"no edge probabilities are known for {colors} colors and {nodes} nodes (the paper's table ends there)"
+    )
+
+
+def _make_coloring(settings: Settings, nodes: int, level: int, rng: Rng) -> Record:
+    """A random graph whose chromatic number is proven to be the size, with a coloring, partly masked."""
+    low, high = _edge_probability(settings.size, nodes)
+    budget = Budget(conflicts=settings.conflicts)
+    empty = np.zeros(nodes, dtype=np.int16)
+    for _ in range(MAX_TRIES):
+        edges = sample_graph(nodes, rng.uniform(low, high), rng)
+        with ExactSolver(coloring.build(edges, empty, settings.size).csp) as solver:
+            drawn = rng.integers(1, settings.size + 1, nodes)
+            solution = solver.solve(budget=budget, hints=drawn, break_symmetry=True).assignment
+        if solution is None:
+            continue
+        with ExactSolver(coloring.build(edges, empty, settings.size - 1).csp) as solver:
+            if solver.solve(budget=budget, break_symmetry=True).status != "unsatisfiable":
+                continue
+        solution = (rng.permutation(settings.size) + 1).astype(np.int16)[solution - 1]
+        given = np.zeros(nodes, dtype=np.bool_)
+        given[rng.permutation(nodes)[: nodes - nodes * level // 100]] = True
+        return Record(solution, given, edges, {"level": level, "chromatic": settings.size})
+    raise OutgrowError(f"no graph of {nodes} nodes with chromatic number {settings.size} in {MAX_TRIES} tries")
+
+
+def sample_puzzles(
+    csp: GroundCSP, count: int, mask: tuple[int, int], *, seed: int = 0, unique: bool = True
+) -> Iterator[tuple[npt.NDArray[np.int16], npt.NDArray[np.int16]]]:
+    """Puzzles of any ground CSP, one's own included: (givens, solution), both (V,).
+
+    `mask` is the range of masked percentages; `unique` keeps only puzzles with a single solution.
+    """
+    settings = Settings("custom", csp.num_values, count, seed, levels=mask, unique="proven" if unique else "free")
+    boards = _Boards(csp, settings, np.random.default_rng([seed, 0]))
+    with closing(boards):
+        for i in range(count):
+            record = boards.one(mask[0] + i % (mask[1] - mask[0] + 1))
+            yield np.where(record.given, record.solution, 0).astype(np.int16), record.solution.astype(np.int16)

@@ -1,0 +1,207 @@
+"""The named data sets: the paper's training and test sets, validation sets and hard sets, and their manifest."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from outgrow.csp.exact import ExactSolver
+from outgrow.data.file import Dataset, Record
+from outgrow.data.generate import Settings, default_settings, generate
+from outgrow.errors import InputError, OutgrowError
+from outgrow.puzzles import sudoku
+
+__all__ = [
+    "CLUES",
+    "MANIFEST",
+    "SETS",
+    "NamedSet",
+    "build_from_clues",
+    "build_set",
+    "find_folder",
+    "read_manifest",
+    "update_manifest",
+]
+
+MANIFEST = "manifest.json"
+Role = Literal["train", "valid", "test", "hard"]
+Progress = Callable[[int], None]
+_NO_PROGRESS: Progress = lambda done: None  # noqa: E731
+
+
+@dataclass(frozen=True)
+class NamedSet:
+    """A set anyone can make again: its name, what it is for, and the settings."""
+
+    name: str
+    role: Role
+    settings: Settings
+
+    @property
+    def file(self) -> str:
+        return f"{self.name}.npz"
+
+
+def _sets() -> Iterator[NamedSet]:
+    # One seed for each set; a training set and its test set never share a random stream.
+    seed = 20220
+
+    def named(name: str, role: Role, puzzle: str, size: int, count: int, **changes: Any) -> NamedSet:
+        nonlocal seed
+        seed += 1
+        return NamedSet(name, role, default_settings(puzzle, size, count, seed, **changes))
+
+    yield named("futoshiki-6-train", "train", "futoshiki", 6, 12_300)
+    yield named("futoshiki-6-valid", "valid", "futoshiki", 6, 500)
+    for size in range(6, 13):
+        yield named(f"futoshiki-{size}-test", "test", "futoshiki", size, 1_000)
+    yield named("futoshiki-9-hard", "hard", "futoshiki", 9, 300, style="minimal", levels=(0, 0))
+    yield named("coloring-4-train", "train", "coloring", 4, 25_010, nodes=(40, 100))
+    yield named("coloring-4-valid", "valid", "coloring", 4, 500, nodes=(40, 100))
+    for size in range(4, 8):
+        yield named(f"coloring-{size}-test", "test", "coloring", size, 1_000)
+    yield named("sudoku-9-train", "train", "sudoku", 9, 10_000)
+    yield named("sudoku-9-valid", "valid", "sudoku", 9, 500)
+    yield named("sudoku-9-test", "test", "sudoku", 9, 1_000)
+    for size in (10, 12, 15, 16):
+        yield named(f"sudoku-{size}-test", "test", "sudoku", size, 1_000)
+    for size in (9, 12, 16):
+        yield named(
+            f"sudoku-{size}-hard", "hard", "sudoku", size, 300, style="minimal", levels=(0, 0), conflicts=1_000_000
+        )
+    yield named("sudoku-24-train", "train", "sudoku", 24, 8_000, levels=(30, 70), unique="free")
+    yield named("sudoku-24-valid", "valid", "sudoku", 24, 100)
+    yield named("sudoku-24-test", "test", "sudoku", 24, 200)
+    yield named("sudoku-25-test", "test", "sudoku", 25, 200)
+
+
+SETS: dict[str, NamedSet] = {s.name: s for s in _sets()}
+
+
+def find_folder() -> Path:
+    """Where data sets are kept: ./datasets, or that of the checkout this package runs from."""
+    here = Path("datasets")
+    beside = Path(__file__).resolve().parents[3] / "datasets"
+    return here if (here / MANIFEST).exists() or not (beside / MANIFEST).exists() else beside
+
+
+def build_set(name: str, folder: Path, *, jobs: int = 1, progress: Progress = _NO_PROGRESS) -> Dataset:
+    """Makes a named set again, as `folder`/NAME.npz."""
+    chosen = SETS[name]
+    return generate(chosen.settings, folder / chosen.file, jobs=jobs, progress=progress)
+
+
+@dataclass(frozen=True)
+class ClueSettings:
+    """The paper's 9x9 data from a list of 17-clue puzzles: each with 0 to 17 random digits more, every number of givens equally often."""
+
+    counts: tuple[tuple[Role, int], ...] = (("train", 10_000), ("valid", 900), ("test", 1_800))
+    givens: tuple[int, int] = (17, 34)
+    seed: int = 20217
+
+    def as_json(self) -> dict[str, Any]:
+        return {"counts": dict(self.counts), "givens": list(self.givens), "seed": self.seed}
+
+
+CLUES = ClueSettings()
+
+
+def build_from_clues(
+    clues: Path, folder: Path, *, settings: ClueSettings = CLUES, progress: Progress = _NO_PROGRESS
+) -> dict[str, Dataset]:
+    """`sudoku-9-17-train`, `-valid` and `-test` in `folder`; no two puzzles share a solution."""
+    puzzles = _read_clues(clues)
+    wanted = sum(count for _, count in settings.counts)
+    rng = np.random.default_rng([settings.seed])
+    order = rng.permutation(len(puzzles))
+    csp = sudoku.build(3, 3, np.zeros(81, dtype=np.int16)).csp
+    seen: set[bytes] = set()
+    solved: list[tuple[np.ndarray, np.ndarray]] = []
+    with ExactSolver(csp) as solver:
+        for i in order.tolist():
+            if len(solved) == wanted:
+                break
+            line, givens = puzzles[i]
+            answer = solver.solve(givens)
+            if answer.assignment is None:
+                raise InputError("has no solution", source=str(clues), line=line)
+            if solver.count(givens, limit=2).count != 1:
+                raise InputError("has more than one solution", source=str(clues), line=line)
+            if answer.assignment.tobytes() in seen:
+                continue
+            seen.add(answer.assignment.tobytes())
+            solved.append((givens, answer.assignment))
+            progress(len(solved))
+    if len(solved) < wanted:
+        raise OutgrowError(f"{clues}: {wanted:,} puzzles with different solutions needed, found {len(solved):,}")
+    low, high = settings.givens
+    made: dict[str, Dataset] = {}
+    at = 0
+    for role, count in settings.counts:
+        records: list[Record] = []
+        for i, (givens, solution) in enumerate(solved[at : at + count]):
+            level = low + i % (high - low + 1)
+            given = givens > 0
+            given[rng.permutation(np.flatnonzero(~given))[: level - int(given.sum())]] = True
+            records.append(Record(solution, given, flags={"level": level, "unique": 1}))
+        at += count
+        header = {"puzzle": "sudoku", "size": 9, "role": role, "clues": "17-clue list", **settings.as_json()}
+        made[f"sudoku-9-17-{role}"] = Dataset.of(records, puzzle="sudoku", size=9, shape=(3, 3), settings=header)
+    for name, dataset in made.items():
+        dataset.save(folder / f"{name}.npz")
+    return made
+
+
+def _read_clues(path: Path) -> list[tuple[int, np.ndarray]]:
+    """Line number and givens (81,) of each puzzle with 17 clues, a line each, plain or gzipped."""
+    found: list[tuple[int, np.ndarray]] = []
+    try:
+        opened = gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")
+        with opened as stream:
+            for line, raw in enumerate(stream, start=1):
+                if line > 1_000_000 or len(raw) > 1_000:
+                    raise InputError("too long for a list of 17-clue puzzles", source=str(path), line=line)
+                text = raw.decode("ascii", "replace").strip().replace(".", "0")
+                if not text or text.startswith("#"):
+                    continue
+                if len(text) != 81 or not (text.isascii() and text.isdigit()):
+                    raise InputError("81 digits expected, 0 or . for an empty cell", source=str(path), line=line)
+                givens = np.frombuffer(text.encode(), dtype=np.uint8).astype(np.int16) - ord("0")
+                if int((givens > 0).sum()) != 17:
+                    raise InputError(f"17 clues expected, found {int((givens > 0).sum())}", source=str(path), line=line)
+                found.append((line, givens))
+    except (OSError, EOFError) as error:
+        raise InputError(f"cannot be read ({error})", source=str(path)) from None
+    return found
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """What `folder` claims to hold."""
+    path = folder / MANIFEST
+    try:
+        manifest = json.loads(path.read_text())
+        if not isinstance(manifest.get("sets"), dict):
+            raise ValueError("no 'sets'")
+        return manifest
+    except FileNotFoundError:
+        raise OutgrowError(f"{path}: no such file; name the folder with --dir") from None
+    except (ValueError, AttributeError, OSError, RecursionError) as error:
+        raise OutgrowError(f"{path}: not a manifest ({error})") from None
+
+
+def update_manifest(folder: Path, entries: dict[str, dict[str, Any]]) -> None:
+    """Adds or replaces entries, whole or not at all."""
+    path = folder / MANIFEST
+    manifest = read_manifest(folder) if path.exists() else {"format": 1, "sets": {}}
+    manifest["sets"].update(entries)
+    manifest["sets"] = dict(sorted(manifest["sets"].items()))
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(json.dumps(manifest, indent=1) + "\n")
+    os.replace(temporary, path)

@@ -1,0 +1,38 @@
+"""The errors a user can cause. Each is one line that names the place and the fix; the command exits with code 2."""
+
+from __future__ import annotations
+
+__all__ = ["DamagedFile", "InputError", "OutgrowError"]
+
+
+class OutgrowError(Exception):
+    """Anything that is the input's fault and not the program's."""
+
+
+class InputError(OutgrowError):
+    """Text that is no puzzle.
+
+    >>> str(InputError("81 cells expected, found 80", source="a.txt", line=3))
+    'a.txt:3: 81 cells expected, found 80'
+    """
+
+    def __init__(self, reason: str, *, source: str = "", line: int | None = None) -> None:
+        self.reason = reason
+        self.source = source
+        self.line = line
+        place = source or "input"
+        if line is not None:
+            place += f":{line}"
+        super().__init__(f"{place}: {reason}")
+
+    def at(self, source: str, line: int | None) -> InputError:
+        """The same error with its place filled in where it was not known yet."""
+        return InputError(
+            self.reason,
+            source=self.source or source,
+            line=self.line if self.line is not None else line,
+        )
+
+
+class DamagedFile(OutgrowError):
+    """A dataset file that cannot be trusted."""

@@ -1,0 +1,26 @@
+"""What people know: Sudoku, Futoshiki, graph coloring; parse and render."""
+
+from outgrow.puzzles.instance import Format, Instance, Puzzle
+from outgrow.puzzles.reading import Options, read_text
+from outgrow.puzzles.registry import (
+    PUZZLES,
+    find_conflict,
+    get_puzzle,
+    parse,
+    parse_one,
+    render,
+)
+
+__all__ = [
+    "PUZZLES",
+    "Format",
+    "Instance",
+    "Options",
+    "Puzzle",
+    "find_conflict",
+    "get_puzzle",
+    "parse",
+    "parse_one",
+    "read_text",
+    "render",
+]

@@ -1,0 +1,295 @@
+"""Graph coloring with k colors and some nodes colored already."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from outgrow.csp import LiftedCSP
+from outgrow.puzzles.drawing import color_of, svg_document, svg_line, svg_text
+from outgrow.puzzles.instance import Format, Instance, Puzzle, Span, Values, neq
+from outgrow.puzzles.reading import Reader, Text, shorten
+
+__all__ = ["FORMS", "MAX_COLORS", "MAX_NODES", "PUZZLE", "build", "read_side"]
+
+MAX_COLORS = 1_000
+MAX_NODES = 100_000
+
+FORMS = {
+    "units": LiftedCSP(predicates=["edge(2)"], relations={"neq": neq}, constraints=["edge(x, y) -> neq(x, y)"]),
+}
+
+
+def build(
+    edges: npt.NDArray[np.integer],
+    givens: npt.NDArray[np.integer],
+    colors: int,
+    *,
+    form: str = "units",
+    notes: tuple[str, ...] = (),
+) -> Instance:
+    """A graph to color; `edges` (E, 2) in either direction, `givens` (V,) with 0 for an open node."""
+    edges = np.asarray(edges, dtype=np.int64).reshape(-1, 2)
+    both = np.concatenate([edges, edges[:, ::-1]])
+    csp = FORMS[form].ground(variables=len(givens), values=colors, facts={"edge": both})
+    return Instance("coloring", csp, csp.assignment(givens), (len(givens),), notes=notes)
+
+
+def _restore(
+    *,
+    size: int,
+    shape: tuple[int, ...],
+    pairs: npt.NDArray[np.integer],
+    givens: npt.NDArray[np.integer],
+    form: str,
+) -> Instance:
+    return build(pairs, givens, size, form=form)
+
+
+# ---- reading
+
+_HEADER = re.compile(r"p\s+(edge|edges|col|color)\b.*")
+_EDGE = re.compile(r"e\s+\S.*")
+_LOOK_AHEAD = 10_000
+
+
+def _claims(text: Text) -> bool:
+    if text.options.puzzle == "coloring":
+        return True
+    line = text.current.strip()
+    if _HEADER.fullmatch(line) or _EDGE.fullmatch(line):
+        return True
+    if line != "c" and not line.startswith(("c ", "c\t")):
+        return False
+    for below in text.ahead(_LOOK_AHEAD):  # comments may come before the header
+        below = below.strip()
+        if below and below != "c" and not below.startswith(("c ", "c\t")):
+            return bool(_HEADER.fullmatch(below) or _EDGE.fullmatch(below))
+    return False
+
+
+def _read(text: Text) -> Instance:
+    """A DIMACS graph, to the end of the text. Comments `c k 4` and `c given NODE COLOR` say what DIMACS cannot."""
+    start = text.line
+    nodes = declared = None
+    header_line = start
+    edges: list[tuple[int, int]] = []
+    side: list[tuple[int, str]] = []
+    while text.at < len(text.lines):
+        words = text.current.split()
+        if not words or words[0][0] == "#":
+            pass
+        elif words[0] == "c":
+            if len(words) > 1 and words[1] in ("k", "given"):
+                side.append((text.line, " ".join(words[1:])))
+        elif words[0] == "p":
+            if nodes is not None:
+                raise text.error("a second header 'p'; one graph a file")
+            if edges:
+                raise text.error("the header 'p edge NODES EDGES' must come before the edges")
+            if len(words) != 4 or words[1] not in ("edge", "edges", "col", "color"):
+                raise text.error("the header is 'p edge NODES EDGES'")
+            nodes, declared = _whole(text, words[2]), _whole(text, words[3])
+            header_line = text.line
+            if not 1 <= nodes <= MAX_NODES:
+                raise text.error(f"{nodes} nodes; a graph has 1 to {MAX_NODES:,}")
+        elif words[0] == "e":
+            if nodes is None:
+                raise text.error("no header 'p edge NODES EDGES' before the first edge")
+            if len(words) != 3:
+                raise text.error("an edge is 'e NODE NODE'")
+            x, y = _whole(text, words[1]), _whole(text, words[2])
+            if not (1 <= x <= nodes and 1 <= y <= nodes):
+                raise text.error(f"edge {x} {y}: nodes are 1 to {nodes}")
+            if x == y:
+                raise text.error(f"a self-loop at node {x}: no color is right for it")
+            edges.append((x, y))
+        elif words[0] == "n" and len(words) == 3:
+            pass  # a node's weight, which coloring does not use
+        else:
+            raise text.error(f"no line of a DIMACS graph: {shorten(text.current, 60)!r}")
+        text.at += 1
+    if nodes is None or declared is None:
+        raise text.error("no header 'p edge NODES EDGES'", start)
+    distinct = len({(min(e), max(e)) for e in edges})
+    # Some published files list every edge twice, or count it twice in the header.
+    if declared not in (len(edges), distinct, 2 * distinct):
+        raise text.error(f"the header says {declared} edges, the text has {len(edges)}; is it cut off?", header_line)
+    colors, givens = read_side(text, side, nodes)
+    if text.options.side is not None:
+        more = [(i, line) for i, line in enumerate(text.options.side.splitlines(), start=1)]
+        side_colors, side_givens = read_side(Text([], "side file"), more, nodes)
+        colors = side_colors or colors
+        givens |= side_givens
+    colors = text.options.colors or colors
+    if colors is None:
+        raise text.error("how many colors? Name them with --colors K, or a line 'c k K' in the file", header_line)
+    values = np.zeros(nodes, dtype=np.int64)
+    for node, color in givens.items():
+        if color > colors:
+            raise text.error(f"node {node} is given color {color}; there are {colors}", header_line)
+        values[node - 1] = color
+    return build(np.array(edges, dtype=np.int64).reshape(-1, 2) - 1, values, colors)
+
+
+def _whole(text: Text, word: str, line: int | None = None) -> int:
+    if not (word.isascii() and word.isdigit() and len(word) < 12):
+        raise text.error(f"{shorten(word, 20)!r} is no number", line)
+    return int(word)
+
+
+def read_side(text: Text, lines: list[tuple[int, str]], nodes: int) -> tuple[int | None, dict[int, int]]:
+    """The number of colors (`k 4`) and the givens (`given NODE COLOR`) from numbered lines."""
+    colors: int | None = None
+    givens: dict[int, int] = {}
+    for number, line in lines:
+        words = line.split()
+        if not words or words[0][0] in "#c":
+            continue
+        if words[0] == "k" and len(words) == 2:
+            if colors is not None:
+                raise text.error("the number of colors is named twice", number)
+            colors = _whole(text, words[1], number)
+            if not 1 <= colors <= MAX_COLORS:
+                raise text.error(f"{colors} colors; there may be 1 to {MAX_COLORS:,}", number)
+        elif words[0] == "given" and len(words) == 3:
+            node, color = _whole(text, words[1], number), _whole(text, words[2], number)
+            if not 1 <= node <= nodes:
+                raise text.error(f"given node {node}; nodes are 1 to {nodes}", number)
+            if not 1 <= color <= MAX_COLORS:
+                raise text.error(f"given color {color}; colors count from 1", number)
+            if node in givens and givens[node] != color:
+                raise text.error(f"node {node} is given twice, as {givens[node]} and {color}", number)
+            givens[node] = color
+        else:
+            raise text.error(f"'k COLORS' or 'given NODE COLOR' expected: {shorten(line, 60)!r}", number)
+    return colors, givens
+
+
+def _from_json(item: dict[str, Any]) -> Instance:
+    colors, nodes, edges, givens = item["colors"], item["nodes"], item["edges"], item.get("givens", {})
+    if type(nodes) is not int or not 1 <= nodes <= MAX_NODES:
+        raise ValueError(f'"nodes" is a number from 1 to {MAX_NODES:,}')
+    if type(colors) is not int or not 1 <= colors <= MAX_COLORS:
+        raise ValueError(f'"colors" is a number from 1 to {MAX_COLORS:,}')
+    pairs: list[tuple[int, int]] = []
+    for edge in edges if isinstance(edges, list) else [edges]:
+        if not (isinstance(edge, list) and len(edge) == 2 and all(type(n) is int and 1 <= n <= nodes for n in edge)):
+            raise ValueError(f'"edges" holds pairs of nodes from 1 to {nodes}')
+        if edge[0] == edge[1]:
+            raise ValueError(f"a self-loop at node {edge[0]}: no color is right for it")
+        pairs.append((edge[0] - 1, edge[1] - 1))
+    values = np.zeros(nodes, dtype=np.int64)
+    if not isinstance(givens, dict):
+        raise ValueError('"givens" maps nodes to colors: {"3": 1}')
+    for node, color in givens.items():
+        if not (node.isascii() and node.isdigit() and len(node) < 12 and 1 <= int(node) <= nodes):
+            raise ValueError(f'"givens" names node {shorten(node, 20)}; nodes are 1 to {nodes}')
+        if type(color) is not int or not 1 <= color <= colors:
+            raise ValueError(f'"givens" holds colors from 1 to {colors}')
+        values[int(node) - 1] = color
+    return build(np.array(pairs, dtype=np.int64).reshape(-1, 2), values, colors)
+
+
+# ---- writing
+
+
+def _edges(instance: Instance) -> list[list[int]]:
+    pairs = instance.csp.pairs["edge"]
+    return (pairs[pairs[:, 0] < pairs[:, 1]] + 1).tolist()
+
+
+def _col(instance: Instance, values: Values) -> str:
+    edges = _edges(instance)
+    lines = [f"c k {instance.size}"]
+    lines += [f"c given {i} {v}" for i, v in enumerate(values.tolist(), start=1) if v]
+    lines += [f"p edge {instance.csp.num_variables} {len(edges)}"]
+    lines += [f"e {x} {y}" for x, y in edges]
+    return "\n".join(lines)
+
+
+def _to_json(instance: Instance, values: Values) -> str:
+    givens = {str(i): v for i, v in enumerate(values.tolist(), start=1) if v}
+    item = {
+        "puzzle": "coloring",
+        "colors": instance.size,
+        "nodes": len(values),
+        "edges": _edges(instance),
+        "givens": givens,
+    }
+    return json.dumps(item)
+
+
+def _draw(instance: Instance, values: Values) -> list[list[Span]]:
+    """A line of counts, then every node with its color."""
+    edges = len(instance.csp.pairs["edge"]) // 2
+    lines: list[list[Span]] = [[(f"{len(values)} nodes, {edges} edges, {instance.size} colors", "rule")]]
+    pad = len(str(len(values)))
+    per_line = max(1, 76 // (pad + 2 + len(str(instance.size)) + 2))
+    for at in range(0, len(values), per_line):
+        row: list[Span] = []
+        for i in range(at, min(at + per_line, len(values))):
+            color = f"{values[i]}" if values[i] else "."
+            mark = "=" if instance.givens[i] else ":"
+            row.append((f"{i + 1:>{pad}}{mark}{color:<{len(str(instance.size))}}", f"color-{values[i]}"))
+            row.append(("  ", "rule"))
+        lines.append(row)
+    return lines
+
+
+def _layout(instance: Instance) -> npt.NDArray[np.float64]:
+    """Positions (V, 2) in the unit square: springs along edges, nodes that repel; a circle for large graphs."""
+    count = instance.csp.num_variables
+    angle = 2 * math.pi * np.arange(count) / max(count, 1)
+    place = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    pairs = instance.csp.pairs["edge"]
+    if 2 < count <= 400:
+        ideal = math.sqrt(4 / count)
+        for step in np.linspace(0.2, 0.005, 150):
+            apart = place[:, None] - place[None]
+            distance = np.maximum(np.linalg.norm(apart, axis=-1), 1e-6)
+            force = (apart * (ideal**2 / distance**2)[..., None]).sum(axis=1)
+            pull = place[pairs[:, 1]] - place[pairs[:, 0]]
+            pull *= (np.linalg.norm(pull, axis=1) / ideal)[:, None]
+            np.add.at(force, pairs[:, 0], pull)
+            length = np.maximum(np.linalg.norm(force, axis=1), 1e-9)[:, None]
+            place = place + force / length * np.minimum(length, step)
+    low, high = place.min(axis=0), place.max(axis=0)
+    return (place - low) / np.maximum(high - low, 1e-9)
+
+
+def _draw_svg(instance: Instance, values: Values) -> str:
+    count = len(values)
+    side = min(1600.0, 120 + 60 * math.sqrt(count))
+    place = 24 + _layout(instance) * (side - 48)
+    parts = [svg_line(tuple(place[x - 1]), tuple(place[y - 1]), 0.8, "#999") for x, y in _edges(instance)]
+    for i, v in enumerate(values.tolist()):
+        x, y = np.round(place[i], 2).tolist()
+        fill = color_of(v - 1, instance.size) if v else "white"
+        width = 2.5 if instance.givens[i] else 1
+        parts.append(f'<circle cx="{x:g}" cy="{y:g}" r="12" fill="{fill}" stroke="#333" stroke-width="{width}"/>')
+        parts.append(svg_text(x, y, str(i + 1), "given" if instance.givens[i] else "", size=10))
+    return svg_document(side, side, parts)
+
+
+PUZZLE = Puzzle(
+    name="coloring",
+    forms=FORMS,
+    restore=_restore,
+    varying="edge",
+    reader=Reader("coloring", _claims, _read),
+    read_json=_from_json,
+    formats=(Format("col", _col), Format("json", _to_json)),
+    examples=(
+        "c k 3\nc given 1 1\np edge 5 6\ne 1 2\ne 2 3\ne 3 4\ne 4 5\ne 5 1\ne 1 3",
+        '{"puzzle": "coloring", "colors": 4, "nodes": 4, "edges": [[1, 2], [1, 3], [1, 4], [2, 3], [2, 4], [3, 4]], "givens": {"2": 4}}',
+    ),
+    name_variable=lambda instance, i: f"node {i + 1}",
+    draw=_draw,
+    draw_svg=_draw_svg,
+)

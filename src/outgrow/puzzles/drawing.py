@@ -1,0 +1,51 @@
+"""Small shared pieces of the pictures: SVG documents and the look of a board."""
+
+from __future__ import annotations
+
+from html import escape
+
+import numpy as np
+
+from outgrow.puzzles.instance import Values
+
+__all__ = ["CELL", "cell_role", "color_of", "svg_document", "svg_line", "svg_text"]
+
+CELL = 36  # side of a cell in pixels
+_INK = {"given": "#1a1a1a", "found": "#1f6feb"}
+
+
+def cell_role(givens: Values, values: Values, i: int) -> str:
+    """'given', 'found' or 'empty'."""
+    if not values[i]:
+        return "empty"
+    return "given" if givens[i] else "found"
+
+
+def color_of(index: int, count: int) -> str:
+    """One of `count` colors that are easy to tell apart."""
+    hue = 360 * index / max(count, 1)
+    return f"hsl({hue:.0f} 65% {58 if index % 2 else 72}%)"
+
+
+def svg_document(width: float, height: float, parts: list[str]) -> str:
+    """A whole SVG file with a white ground."""
+    body = "\n".join(parts)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}">\n'
+        f'<rect width="100%" height="100%" fill="white"/>\n{body}\n</svg>\n'
+    )
+
+
+def svg_text(x: float, y: float, text: str, role: str, size: float = 18) -> str:
+    """Text centered on a point."""
+    weight = ' font-weight="bold"' if role == "given" else ""
+    return (
+        f'<text x="{x:g}" y="{y:g}" font-family="sans-serif" font-size="{size:g}"{weight} '
+        f'fill="{_INK.get(role, "#1a1a1a")}" text-anchor="middle" dominant-baseline="central">{escape(text)}</text>'
+    )
+
+
+def svg_line(start: tuple[float, float], end: tuple[float, float], width: float, ink: str = "#333") -> str:
+    """A straight line."""
+    (x1, y1), (x2, y2) = np.round([start, end], 2).tolist()
+    return f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" stroke="{ink}" stroke-width="{width:g}"/>'

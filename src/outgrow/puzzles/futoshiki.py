@@ -1,0 +1,376 @@
+"""Futoshiki: a Latin square with order signs between neighboring cells."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from outgrow.csp import Groups, LiftedCSP
+from outgrow.puzzles.drawing import CELL, cell_role, svg_document, svg_line, svg_text
+from outgrow.puzzles.instance import Format, Instance, Puzzle, Span, Values, neq
+from outgrow.puzzles.reading import MAX_LINE, Reader, Text, shorten
+from outgrow.puzzles.sudoku import name_cell
+
+__all__ = ["FORMS", "MAX_SIZE", "PUZZLE", "adjacent_pairs", "build"]
+
+MAX_SIZE = 36
+
+
+def lt(a: int, b: int) -> bool:
+    """The first value is the smaller one."""
+    return a < b
+
+
+FORMS = {
+    "units": LiftedCSP(
+        predicates=["row(2)", "col(2)", "less(2)"],
+        relations={"neq": neq, "lt": lt},
+        constraints=["row(x, y) -> neq(x, y)", "col(x, y) -> neq(x, y)", "less(x, y) -> lt(x, y)"],
+    ),
+    # As the paper has it: one predicate for rows and columns alike.
+    "nbr": LiftedCSP(
+        predicates=["nbr(2)", "less(2)"],
+        relations={"neq": neq, "lt": lt},
+        constraints=["nbr(x, y) -> neq(x, y)", "less(x, y) -> lt(x, y)"],
+    ),
+}
+
+
+@lru_cache(maxsize=64)
+def _units(size: int) -> tuple[Groups, Groups]:
+    cells = np.arange(size * size).reshape(size, size)
+    return Groups(cells.tolist()), Groups(cells.T.tolist())
+
+
+@lru_cache(maxsize=64)
+def adjacent_pairs(size: int) -> npt.NDArray[np.int32]:
+    """Neighboring cells of the grid: (2 * size * (size - 1), 2), upper or left one first."""
+    cells = np.arange(size * size, dtype=np.int32).reshape(size, size)
+    across = np.stack([cells[:, :-1].ravel(), cells[:, 1:].ravel()], axis=1)
+    down = np.stack([cells[:-1].ravel(), cells[1:].ravel()], axis=1)
+    return np.concatenate([across, down])
+
+
+def build(
+    size: int,
+    less: npt.NDArray[np.integer],
+    givens: npt.NDArray[np.integer],
+    *,
+    form: str = "units",
+    notes: tuple[str, ...] = (),
+) -> Instance:
+    """A Futoshiki; `less` (P, 2) holds pairs of neighboring cells, the smaller one first."""
+    if not 1 <= size <= MAX_SIZE:
+        raise ValueError(f"a Futoshiki of side {size}: the side is 1 to {MAX_SIZE}")
+    less = np.asarray(less, dtype=np.int64).reshape(-1, 2)
+    gap = np.abs(less[:, 0] - less[:, 1])
+    same_row = less[:, 0] // size == less[:, 1] // size
+    far = np.flatnonzero(~(((gap == 1) & same_row) | (gap == size)))
+    if len(far):
+        x, y = (divmod(int(i), size) for i in less[far[0]])
+        raise ValueError(
+            f"a sign between cells that do not touch: row {x[0] + 1} column {x[1] + 1} and row {y[0] + 1} column {y[1] + 1}"
+        )
+    row, col = _units(size)
+    if form == "units":
+        facts = {"row": row, "col": col, "less": less}
+    else:
+        facts = {"nbr": Groups([*row.members, *col.members]), "less": less}
+    csp = FORMS[form].ground(variables=size * size, values=size, facts=facts)
+    return Instance("futoshiki", csp, csp.assignment(givens), (size,), notes=notes)
+
+
+def _restore(
+    *,
+    size: int,
+    shape: tuple[int, ...],
+    pairs: npt.NDArray[np.integer],
+    givens: npt.NDArray[np.integer],
+    form: str,
+) -> Instance:
+    return build(size, pairs, givens, form=form)
+
+
+# ---- reading
+
+_UNEQUAL = re.compile(r"\s*(\d{1,4})((?:a|d[a-z])*)\s*([:#])(.*)")
+_UNEQUAL_CELL = re.compile(r"(\d{1,4})([URDL]*)")
+_PIECE = re.compile(r"\d+|[._<>]")
+_UP, _DOWN = "^∧", "vV∨"
+
+
+def _cut(line: str) -> list[re.Match[str]] | None:
+    """Cells and signs of a row; None if there is something else in it, or no cell."""
+    pieces = list(_PIECE.finditer(line))
+    if sum(len(p.group()) for p in pieces) != len("".join(line.split())):
+        return None
+    return pieces if any(p.group() not in "<>" for p in pieces) else None
+
+
+def _is_sign_row(line: str) -> bool:
+    return bool(line.strip()) and all(c in _UP or c in _DOWN for c in "".join(line.split()))
+
+
+def _claims(text: Text) -> bool:
+    if _UNEQUAL.fullmatch(text.current):
+        return True
+    if text.options.puzzle == "futoshiki":
+        return True
+    first = _cut(text.current)
+    if first is None:
+        return False
+    size = sum(p.group() not in "<>" for p in first)
+    for line in text.ahead(3 * size):
+        if not line.strip():
+            continue
+        if _is_sign_row(line):
+            return True
+        pieces = _cut(line) if len(line) <= MAX_LINE else None
+        if pieces is None or sum(p.group() not in "<>" for p in pieces) != size:
+            return pieces is not None and any(p.group() in "<>" for p in pieces)
+        if any(p.group() in "<>" for p in pieces):
+            return True
+    return False
+
+
+def _read(text: Text) -> Instance:
+    match = _UNEQUAL.fullmatch(text.current)
+    return _read_unequal(text, match) if match else _read_grid(text)
+
+
+def _read_grid(text: Text) -> Instance:
+    """Rows of cells with < and > between them; ^ and v on lines of their own, under the cell above."""
+    start = text.line
+    values: list[int] = []
+    less: list[tuple[int, int]] = []
+    size = 0
+    above: list[tuple[int, int]] = []  # first and last column of each cell in the row above
+    rows = 0
+    while rows < size or not rows:
+        if not text.skip_blank():
+            raise text.error(f"{size} rows of {size} cells expected, the text ends after {rows}", len(text.lines))
+        line = text.current.expandtabs()
+        if _is_sign_row(line):
+            if not rows:
+                raise text.error("a row of cells must come before the signs ^ and v")
+            for match in re.finditer(r"\S", line):
+                column = _nearest(above, match.start())
+                if column is None:
+                    raise text.error(f"the sign in column {match.start() + 1} stands under no cell")
+                upper, lower = (rows - 1) * size + column, rows * size + column
+                less.append((upper, lower) if match.group() in _UP else (lower, upper))
+            text.at += 1
+            continue
+        pieces = _cut(line) if len(line) <= MAX_LINE else None
+        if pieces is None:
+            raise text.error(f"no row of a Futoshiki: {shorten(line, 60)!r}")
+        above = []
+        sign = None
+        for piece in pieces:
+            if piece.group() in "<>":
+                if not above or sign:
+                    raise text.error(f"the sign in column {piece.start() + 1} has no cell on its left")
+                sign = piece.group()
+                continue
+            if sign:
+                left = rows * (size or 0) + len(above) - 1
+                less.append((left, left + 1) if sign == "<" else (left + 1, left))
+                sign = None
+            above.append((piece.start(), piece.end() - 1))
+            values.append(0 if piece.group() in "._" else _value(piece.group()))
+        if sign:
+            raise text.error(f"nothing follows the sign {sign!r} at the end of the row")
+        if not size:
+            size = len(above)
+            if size > MAX_SIZE:
+                raise text.error(f"{size} cells in the row; a Futoshiki has 1 to {MAX_SIZE}")
+        if len(above) != size:
+            raise text.error(f"this row has {len(above)} cells, the first has {size}")
+        for column, value in enumerate(values[rows * size :]):
+            if value > size:
+                raise text.error(
+                    f"row {rows + 1} column {column + 1} holds {value}; a Futoshiki of size {size} has 1 to {size}"
+                )
+        rows += 1
+        text.at += 1
+    return _build(text, size, less, values, start)
+
+
+def _nearest(spans: list[tuple[int, int]], at: int) -> int | None:
+    """The cell that covers a column of the text, or else the only one right beside it."""
+    inside = [i for i, (first, last) in enumerate(spans) if first <= at <= last]
+    beside = [i for i, (first, last) in enumerate(spans) if first - 1 <= at <= last + 1]
+    return inside[0] if inside else beside[0] if len(beside) == 1 else None
+
+
+def _value(digits: str) -> int:
+    return int(digits) if len(digits) < 5 else 10_000
+
+
+def _build(text: Text, size: int, less: list[tuple[int, int]], values: list[int], line: int) -> Instance:
+    if len({frozenset(pair) for pair in less}) != len(less):
+        raise text.error("two signs between the same two cells", line)
+    try:
+        return build(size, np.array(less, dtype=np.int64).reshape(-1, 2), np.array(values, dtype=np.int64))
+    except ValueError as error:
+        raise text.error(str(error), line) from None
+
+
+def _read_unequal(text: Text, match: re.Match[str]) -> Instance:
+    """A game id of Simon Tatham's Unequal: `4:0,2R,...`, a letter for each neighbor the cell is greater than."""
+    digits, extra, mark, body = match.groups()
+    line = text.line
+    if "a" in re.sub("d[a-z]", "", extra):
+        raise text.error("an Unequal game with adjacency signs; only plain Futoshiki is read", line)
+    if mark == "#":
+        raise text.error("a random seed of Unequal, not a board; use the id with a colon", line)
+    size = int(digits)
+    if not 1 <= size <= MAX_SIZE:
+        raise text.error(f"size {size}; a Futoshiki has 1 to {MAX_SIZE}", line)
+    cells = body.strip().removesuffix(",").split(",")
+    if len(cells) != size * size:
+        raise text.error(f"the id has {len(cells)} cells; a Futoshiki of size {size} has {size * size}", line)
+    values: list[int] = []
+    less: set[tuple[int, int]] = set()
+    for i, cell in enumerate(cells):
+        part = _UNEQUAL_CELL.fullmatch(cell.strip())
+        if part is None:
+            raise text.error(f"{shorten(cell, 20)!r} is no cell of an Unequal id", line)
+        values.append(int(part.group(1)))
+        if values[-1] > size:
+            raise text.error(f"value {values[-1]}; a Futoshiki of size {size} has 1 to {size}", line)
+        row, column = divmod(i, size)
+        for flag in part.group(2):
+            r, c = row + {"U": -1, "D": 1}.get(flag, 0), column + {"L": -1, "R": 1}.get(flag, 0)
+            if not (0 <= r < size and 0 <= c < size):
+                raise text.error(f"the sign {flag} at row {row + 1} column {column + 1} points off the board", line)
+            less.add((r * size + c, i))
+    instance = _build(text, size, sorted(less), values, line)
+    text.at += 1
+    return instance
+
+
+def _from_json(item: dict[str, Any]) -> Instance:
+    size, givens, signs = item["size"], item["givens"], item.get("less", [])
+    if type(size) is not int or not 1 <= size <= MAX_SIZE:
+        raise ValueError(f'"size" is a number from 1 to {MAX_SIZE}')
+    if not isinstance(givens, list) or not all(type(v) is int for v in givens):
+        raise ValueError('"givens" is a list of numbers, 0 for an empty cell')
+    less: list[tuple[int, int]] = []
+    for sign in signs if isinstance(signs, list) else [signs]:
+        try:
+            (r1, c1), (r2, c2) = sign
+            if not all(type(n) is int and 1 <= n <= size for n in (r1, c1, r2, c2)):
+                raise ValueError
+        except (TypeError, ValueError):
+            raise ValueError(
+                f'"less" holds pairs of cells, the smaller first: [[row, column], [row, column]], from 1 to {size}'
+            ) from None
+        less.append(((r1 - 1) * size + c1 - 1, (r2 - 1) * size + c2 - 1))
+    return build(size, np.array(less, dtype=np.int64).reshape(-1, 2), np.array(givens, dtype=np.int64))
+
+
+# ---- writing
+
+
+def _less(instance: Instance) -> set[tuple[int, int]]:
+    return {(x, y) for x, y in instance.csp.pairs["less"].tolist()}
+
+
+def _grid(instance: Instance, values: Values) -> str:
+    rows = ("".join(text for text, _ in row).rstrip() for row in _draw(instance, values))
+    return "\n".join(row for row in rows if row)
+
+
+def _no_grid(instance: Instance) -> str:
+    return "" if _less(instance) else "a Futoshiki without signs looks like a Sudoku; use json or sgt"
+
+
+def _draw(instance: Instance, values: Values) -> list[list[Span]]:
+    size, less = instance.size, _less(instance)
+    pad = len(str(size))
+    lines: list[list[Span]] = []
+    for row in range(size):
+        cells: list[Span] = []
+        below: list[Span] = []
+        for column in range(size):
+            i = row * size + column
+            text = str(values[i]) if values[i] else "."
+            cells.append((f"{text:>{pad}}", cell_role(instance.givens, values, i)))
+            sign = "^" if (i, i + size) in less else "v" if (i + size, i) in less else " "
+            below.append((f"{sign:>{pad}}", "sign"))
+            if column + 1 < size:
+                sign = "<" if (i, i + 1) in less else ">" if (i + 1, i) in less else " "
+                cells.append((f" {sign} ", "sign"))
+                below.append(("   ", "sign"))
+        lines.append(cells)
+        if row + 1 < size:
+            lines.append(below)
+    return lines
+
+
+def _unequal(instance: Instance, values: Values) -> str:
+    size, less = instance.size, _less(instance)
+    cells: list[str] = []
+    for i, v in enumerate(values.tolist()):
+        row, column = divmod(i, size)
+        steps = {"U": (row > 0, -size), "R": (column + 1 < size, 1), "D": (row + 1 < size, size), "L": (column > 0, -1)}
+        flags = "".join(f for f, (inside, step) in steps.items() if inside and (i + step, i) in less)
+        cells.append(f"{v}{flags},")
+    return f"{size}:{''.join(cells)}"
+
+
+def _to_json(instance: Instance, values: Values) -> str:
+    size = instance.size
+    less = [[[i // size + 1, i % size + 1] for i in pair] for pair in instance.csp.pairs["less"].tolist()]
+    return json.dumps({"puzzle": "futoshiki", "size": size, "givens": values.tolist(), "less": less})
+
+
+def _draw_svg(instance: Instance, values: Values) -> str:
+    size, step = instance.size, CELL * 1.5
+    parts: list[str] = []
+
+    def center(i: int) -> tuple[float, float]:
+        return 10 + CELL / 2 + (i % size) * step, 10 + CELL / 2 + (i // size) * step
+
+    for i, v in enumerate(values.tolist()):
+        x, y = center(i)
+        half = CELL / 2
+        parts.append(
+            f'<rect x="{x - half:g}" y="{y - half:g}" width="{CELL}" height="{CELL}" fill="none" stroke="#333" stroke-width="1.5"/>'
+        )
+        if v:
+            parts.append(svg_text(x, y, str(v), cell_role(instance.givens, values, i)))
+    for low, high in sorted(_less(instance)):
+        (x1, y1), (x2, y2) = center(low), center(high)
+        dx, dy = np.sign(x2 - x1), np.sign(y2 - y1)
+        x, y = (x1 + x2) / 2, (y1 + y2) / 2
+        tip = (x - 4 * dx, y - 4 * dy)  # points to the smaller cell
+        for side in (-1, 1):
+            parts.append(svg_line(tip, (x + 4 * dx + 6 * side * dy, y + 4 * dy + 6 * side * dx), 1.8))
+    edge = 20 + CELL + (size - 1) * step
+    return svg_document(edge, edge, parts)
+
+
+PUZZLE = Puzzle(
+    name="futoshiki",
+    forms=FORMS,
+    restore=_restore,
+    varying="less",
+    reader=Reader("futoshiki", _claims, _read),
+    read_json=_from_json,
+    formats=(Format("grid", _grid, _no_grid), Format("json", _to_json), Format("sgt", _unequal)),
+    examples=(
+        ". < . . .\n        ^\n. . . .\n  \n4 . > . .\nv\n. . . 2",
+        "4:3,0,0D,0,0,0,0D,0,0,0,0,3,0,0,0U,2,",
+        '{"puzzle": "futoshiki", "size": 3, "givens": [0, 0, 0, 0, 2, 0, 0, 0, 0], "less": [[[1, 1], [1, 2]]]}',
+    ),
+    name_variable=name_cell,
+    draw=_draw,
+    draw_svg=_draw_svg,
+)

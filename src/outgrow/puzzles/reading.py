@@ -1,0 +1,158 @@
+"""From text to instances: which puzzle, which format, where one puzzle ends and the next begins."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from outgrow.errors import InputError
+from outgrow.puzzles.instance import Instance
+
+__all__ = ["MAX_BYTES", "MAX_LINE", "Options", "Reader", "Text", "read_bytes", "read_json", "read_text", "shorten"]
+
+# Larger inputs are refused: 49,151 one-line Sudokus are 4 MB.
+MAX_BYTES = 32 << 20
+# The longest line that is not JSON: a 36x36 board in integers takes under 4,000 characters.
+MAX_LINE = 20_000
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the text itself may leave open.
+
+    Attributes:
+        puzzle: read it as this puzzle only.
+        box: Sudoku: box rows and columns.
+        colors: coloring: the number of colors.
+        side: coloring: the text of a side file with `k` and `given` lines.
+    """
+
+    puzzle: str | None = None
+    box: tuple[int, int] | None = None
+    colors: int | None = None
+    side: str | None = None
+
+
+@dataclass
+class Text:
+    """Lines, and how far they were read. `line` is the number of the next one, from 1."""
+
+    lines: list[str]
+    source: str = ""
+    options: Options = field(default_factory=Options)
+    at: int = 0
+
+    @property
+    def line(self) -> int:
+        return self.at + 1
+
+    @property
+    def current(self) -> str:
+        return self.lines[self.at]
+
+    def ahead(self, count: int) -> Iterator[str]:
+        """The next lines, up to `count`, without moving on."""
+        return iter(self.lines[self.at : self.at + count])
+
+    def skip_blank(self) -> bool:
+        """Passes over empty lines and # comments; whether anything is left."""
+        while self.at < len(self.lines):
+            stripped = self.lines[self.at].strip()
+            if stripped and not stripped.startswith("#"):
+                return True
+            self.at += 1
+        return False
+
+    def error(self, reason: str, line: int | None = None) -> InputError:
+        return InputError(reason, source=self.source, line=self.line if line is None else line)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How a puzzle gets its instances out of a text.
+
+    Attributes:
+        claims: whether what stands at the text's next line is this puzzle's.
+        read: reads one instance and moves on behind it; raises InputError.
+    """
+
+    puzzle: str
+    claims: Callable[[Text], bool]
+    read: Callable[[Text], Instance]
+
+
+def read_bytes(path: str) -> bytes:
+    """A file's content, or standard input's for '-', within the size limit."""
+    try:
+        if path == "-":
+            data = sys.stdin.buffer.read(MAX_BYTES + 1)
+        else:
+            with open(path, "rb") as stream:
+                data = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror or error})", source=path) from None
+    if len(data) > MAX_BYTES:
+        raise InputError(f"larger than {MAX_BYTES >> 20} MiB; split it", source=_name(path))
+    return data
+
+
+def read_text(path: str) -> str:
+    """The same as text."""
+    data = read_bytes(path)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError("not a text file", source=_name(path), line=line) from None
+
+
+def _name(path: str) -> str:
+    return "standard input" if path == "-" else str(Path(path))
+
+
+def read_json(text: Text, readers: dict[str, Callable[[dict[str, Any]], Instance]]) -> list[Instance]:
+    """The JSON object that begins on the next line, or the list of them; moves on behind it."""
+    start = text.line
+    decoder = json.JSONDecoder()
+    body = text.current.strip()
+    try:
+        try:
+            value, end = decoder.raw_decode(body)
+        except json.JSONDecodeError:  # not whole: it goes on over more lines
+            body = "\n".join(text.lines[text.at :]).lstrip()
+            value, end = decoder.raw_decode(body)
+    except json.JSONDecodeError as error:
+        raise text.error(f"not JSON ({error.msg})", line=start + error.lineno - 1) from None
+    except (RecursionError, ValueError) as error:
+        reason = "nested too deep" if isinstance(error, RecursionError) else str(error)
+        raise text.error(f"not JSON ({shorten(reason)})") from None
+    text.at += body.count("\n", 0, end) + 1
+    rest = body[end:].split("\n", 1)[0].strip()
+    if rest:
+        raise text.error(f"something follows the JSON: {shorten(rest)}", line=text.at)
+    objects = value if isinstance(value, list) else [value]
+    found: list[Instance] = []
+    for number, item in enumerate(objects, start=1):
+        where = f"puzzle {number}: " if isinstance(value, list) else ""
+        if not isinstance(item, dict):
+            raise text.error(f"{where}a JSON object expected", line=start)
+        name = item.get("puzzle", text.options.puzzle)
+        if not isinstance(name, str) or name not in readers:
+            raise text.error(f'{where}"puzzle" must be one of {", ".join(readers)}', line=start)
+        try:
+            instance = readers[name](item)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            missing = f"no {error}" if isinstance(error, KeyError) else str(error)
+            raise text.error(f"{where}{shorten(missing)}", line=start) from None
+        found.append(replace(instance, source=f"{text.source}:{start}"))
+    return found
+
+
+def shorten(text: str, limit: int = 120) -> str:
+    """One line, cut where it is too long to read."""
+    text = " ".join(text.split())
+    return text if len(text) <= limit else text[: limit - 3] + "..."

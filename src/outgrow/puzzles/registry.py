@@ -1,0 +1,93 @@
+"""The puzzles there are. To add one: a file beside this one, and a line in `PUZZLES`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from outgrow.csp import judge
+from outgrow.errors import InputError
+from outgrow.puzzles import coloring, futoshiki, sudoku
+from outgrow.puzzles.instance import Instance, Puzzle
+from outgrow.puzzles.reading import MAX_LINE, Options, Text, read_json
+
+__all__ = ["PUZZLES", "find_conflict", "get_puzzle", "parse", "parse_one", "render"]
+
+# Sudoku comes last: it takes any text that nothing else claims.
+PUZZLES: dict[str, Puzzle] = {p.name: p for p in (coloring.PUZZLE, futoshiki.PUZZLE, sudoku.PUZZLE)}
+
+
+def get_puzzle(name: str) -> Puzzle:
+    """The puzzle of that name."""
+    if name not in PUZZLES:
+        raise InputError(f"no puzzle {name!r}; there is {', '.join(PUZZLES)}")
+    return PUZZLES[name]
+
+
+def parse(text: str, *, source: str = "text", options: Options | None = None) -> list[Instance]:
+    """All puzzles in a text, in any mix of formats; InputError names the line it fails on.
+
+    >>> [i.puzzle for i in parse("1234" + "." * 12)]
+    ['sudoku']
+    """
+    options = options or Options()
+    body = Text(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), source, options)
+    candidates = [PUZZLES[options.puzzle]] if options.puzzle else list(PUZZLES.values())
+    found: list[Instance] = []
+    while body.skip_blank():
+        if body.current.lstrip()[0] in "{[":
+            found += read_json(body, {p.name: p.read_json for p in candidates})
+            continue
+        line = body.line
+        if len(body.current) > MAX_LINE:
+            raise body.error(f"a line of {len(body.current):,} characters is no puzzle")
+        reader = next((p.reader for p in candidates if p.reader.claims(body)), candidates[-1].reader)
+        instance = reader.read(body)
+        found.append(replace(instance, source=f"{source}:{line}"))
+    if not found:
+        raise InputError("holds no puzzle", source=source)
+    return found
+
+
+def parse_one(text: str, *, source: str = "text", options: Options | None = None) -> Instance:
+    """The only puzzle in a text."""
+    found = parse(text, source=source, options=options)
+    if len(found) != 1:
+        raise InputError(f"one puzzle expected, found {len(found)}", source=source)
+    return found[0]
+
+
+def render(
+    instance: Instance,
+    assignment: npt.NDArray[np.integer] | None = None,
+    format: str | None = None,
+) -> str:
+    """The instance as text, with the values of `assignment` in place of the givens if there is one."""
+    puzzle = get_puzzle(instance.puzzle)
+    values = instance.givens if assignment is None else instance.csp.assignment(assignment)
+    if format is not None and format not in {f.name for f in puzzle.formats}:
+        names = ", ".join(f.name for f in puzzle.formats)
+        raise InputError(f"{puzzle.name} has no format {format!r}; there is {names}")
+    chosen = puzzle.formats[0] if format is None else puzzle.format(format)
+    reason = chosen.refuses(instance)
+    if reason:
+        raise InputError(reason, source=instance.source)
+    return chosen.render(instance, values)
+
+
+def find_conflict(instance: Instance) -> str | None:
+    """Why the givens cannot all be right: two of them that break a rule between them."""
+    verdict = judge(instance.csp, instance.givens)
+    if not verdict.broken:
+        return None
+    first = verdict.broken[0]
+    place = get_puzzle(instance.puzzle).name_variable
+    predicate = first.constraint.split("(", 1)[0]
+    x, y = int(instance.givens[first.x]), int(instance.givens[first.y])
+    more = f" (and {len(verdict.broken) - 1} more)" if len(verdict.broken) > 1 else ""
+    return (
+        f"a given breaks a rule: {place(instance, first.x)} is {x} and {place(instance, first.y)} is {y}, "
+        f"against '{predicate}'{more}"
+    )
