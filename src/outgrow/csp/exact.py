@@ -195,7 +195,7 @@ class ExactSolver:
                 return Answer("unsatisfiable", None, time.monotonic() - start)
             assumptions = [self._literal(i, v) for v, i in enumerate(clique, start=1)]
         if hints is not None:
-            self.prefer(np.asarray(hints))
+            self.prefer(hints)
         answer = self._call(_Meter(budget), assumptions)
         seconds = time.monotonic() - start
         if answer is None:

@@ -67,7 +67,7 @@ class Format:
 
     name: str
     render: Callable[[Instance, Values], str]
-    refuses: Callable[[Instance], str] = lambda instance: ""
+    refuses: Callable[[Instance], str] = lambda _: ""
 
 
 class Restore(Protocol):
