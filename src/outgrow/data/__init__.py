@@ -1,4 +1,4 @@
-"""Sample, mask, certify; dataset files."""
+"""Sample, mask, certify; dataset files. `generate`, `sets` and `verify` need python-sat."""
 
 from outgrow.data.file import Dataset, Record, load_dataset
 

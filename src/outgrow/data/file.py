@@ -114,6 +114,12 @@ class Dataset:
     def _pair_at(self) -> npt.NDArray[np.int64]:
         return np.concatenate([[0], np.cumsum(self.num_pairs, dtype=np.int64)])
 
+    @property
+    def num_given(self) -> npt.NDArray[np.int64]:
+        """How many variables of each puzzle are given: (N,)."""
+        total = np.concatenate([[0], np.cumsum(self.given, dtype=np.int64)])
+        return total[self._variable_at[1:]] - total[self._variable_at[:-1]]
+
     def record(self, index: int) -> Record:
         """What is stored about one puzzle."""
         if not 0 <= index < len(self):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
@@ -27,7 +27,15 @@ from outgrow.data.sample import sample_graph, sample_latin_square, sample_soluti
 from outgrow.errors import DamagedFile, OutgrowError
 from outgrow.puzzles import coloring, futoshiki, sudoku
 
-__all__ = ["EDGE_PROBABILITY", "Settings", "default_settings", "generate", "make_chunk", "sample_puzzles"]
+__all__ = [
+    "EDGE_PROBABILITY",
+    "Settings",
+    "default_settings",
+    "generate",
+    "make_chunk",
+    "make_chunks",
+    "sample_puzzles",
+]
 
 Rng = np.random.Generator
 CHUNK = 100
@@ -176,7 +184,7 @@ def generate(
     path: str | Path,
     *,
     jobs: int = 1,
-    progress: Callable[[int], None] = lambda done: None,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> Dataset:
     """Makes the dataset and writes it to `path`.
 
@@ -200,7 +208,7 @@ def generate(
     done = sum(map(len, chunks.values()))
     progress(done)
     missing = [i for i in range(settings.chunks) if i not in chunks]
-    for index, chunk in _run(settings, missing, jobs):
+    for index, chunk in make_chunks(settings, missing, jobs):
         chunk.save(parts / f"{index:05}.npz")
         chunks[index] = chunk
         done += len(chunk)
@@ -212,7 +220,8 @@ def generate(
     return dataset
 
 
-def _run(settings: Settings, missing: list[int], jobs: int) -> Iterator[tuple[int, Dataset]]:
+def make_chunks(settings: Settings, missing: Sequence[int], jobs: int = 1) -> Iterator[tuple[int, Dataset]]:
+    """These chunks and their numbers, in order, made by `jobs` processes."""
     if jobs <= 1 or len(missing) <= 1:
         for index in missing:
             yield index, _dataset(settings, make_chunk(settings, index))

@@ -25,6 +25,7 @@ __all__ = [
     "NamedSet",
     "build_from_clues",
     "build_set",
+    "describe",
     "find_folder",
     "read_manifest",
     "update_manifest",
@@ -33,7 +34,10 @@ __all__ = [
 MANIFEST = "manifest.json"
 Role = Literal["train", "valid", "test", "hard"]
 Progress = Callable[[int], None]
-_NO_PROGRESS: Progress = lambda done: None  # noqa: E731
+
+
+def _no_progress(done: int) -> None:
+    """For callers that do not watch."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ def find_folder() -> Path:
     return here if (here / MANIFEST).exists() or not (beside / MANIFEST).exists() else beside
 
 
-def build_set(name: str, folder: Path, *, jobs: int = 1, progress: Progress = _NO_PROGRESS) -> Dataset:
+def build_set(name: str, folder: Path, *, jobs: int = 1, progress: Progress = _no_progress) -> Dataset:
     """Makes a named set again, as `folder`/NAME.npz."""
     chosen = SETS[name]
     return generate(chosen.settings, folder / chosen.file, jobs=jobs, progress=progress)
@@ -114,7 +118,7 @@ CLUES = ClueSettings()
 
 
 def build_from_clues(
-    clues: Path, folder: Path, *, settings: ClueSettings = CLUES, progress: Progress = _NO_PROGRESS
+    clues: Path, folder: Path, *, settings: ClueSettings = CLUES, progress: Progress = _no_progress
 ) -> dict[str, Dataset]:
     """`sudoku-9-17-train`, `-valid` and `-test` in `folder`; no two puzzles share a solution."""
     puzzles = _read_clues(clues)
@@ -163,8 +167,7 @@ def _read_clues(path: Path) -> list[tuple[int, np.ndarray]]:
     """Line number and givens (81,) of each puzzle with 17 clues, a line each, plain or gzipped."""
     found: list[tuple[int, np.ndarray]] = []
     try:
-        opened = gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb")
-        with opened as stream:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as stream:
             for line, raw in enumerate(stream, start=1):
                 if line > 1_000_000 or len(raw) > 1_000:
                     raise InputError("too long for a list of 17-clue puzzles", source=str(path), line=line)
@@ -194,6 +197,23 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise OutgrowError(f"{path}: no such file; name the folder with --dir") from None
     except (ValueError, AttributeError, OSError, RecursionError) as error:
         raise OutgrowError(f"{path}: not a manifest ({error})") from None
+
+
+def describe(name: str, dataset: Dataset, folder: Path) -> dict[str, Any]:
+    """The manifest's entry for a set that lies in `folder`."""
+    role = SETS[name].role if name in SETS else name.rsplit("-", 1)[1]
+    file = f"{name}.npz"
+    return {
+        "file": file,
+        "in_tree": name in SETS,
+        "role": role,
+        "puzzle": dataset.puzzle,
+        "size": dataset.size,
+        "count": len(dataset),
+        "settings": dict(dataset.settings),
+        "sha256": dataset.sha256,
+        "bytes": (folder / file).stat().st_size,
+    }
 
 
 def update_manifest(folder: Path, entries: dict[str, dict[str, Any]]) -> None:

@@ -123,7 +123,7 @@ def _read(text: Text) -> Instance:
     colors, givens = read_side(text, side, nodes)
     if text.options.side is not None:
         more = [(i, line) for i, line in enumerate(text.options.side.splitlines(), start=1)]
-        side_colors, side_givens = read_side(Text([], "side file"), more, nodes)
+        side_colors, side_givens = read_side(Text([], text.options.side_name), more, nodes)
         colors = side_colors or colors
         givens |= side_givens
     colors = text.options.colors or colors

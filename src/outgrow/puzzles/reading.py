@@ -12,7 +12,7 @@ from typing import Any
 from outgrow.errors import InputError
 from outgrow.puzzles.instance import Instance
 
-__all__ = ["MAX_BYTES", "MAX_LINE", "Options", "Reader", "Text", "read_bytes", "read_json", "read_text", "shorten"]
+__all__ = ["MAX_BYTES", "MAX_LINE", "Options", "Reader", "Text", "name_of", "read_bytes", "read_json", "read_text", "shorten"]
 
 # Larger inputs are refused: 49,151 one-line Sudokus are 4 MB.
 MAX_BYTES = 32 << 20
@@ -29,12 +29,14 @@ class Options:
         box: Sudoku: box rows and columns.
         colors: coloring: the number of colors.
         side: coloring: the text of a side file with `k` and `given` lines.
+        side_name: what messages call that file.
     """
 
     puzzle: str | None = None
     box: tuple[int, int] | None = None
     colors: int | None = None
     side: str | None = None
+    side_name: str = "side file"
 
 
 @dataclass
@@ -96,7 +98,7 @@ def read_bytes(path: str) -> bytes:
     except OSError as error:
         raise InputError(f"cannot be read ({error.strerror or error})", source=path) from None
     if len(data) > MAX_BYTES:
-        raise InputError(f"larger than {MAX_BYTES >> 20} MiB; split it", source=_name(path))
+        raise InputError(f"larger than {MAX_BYTES >> 20} MiB; split it", source=name_of(path))
     return data
 
 
@@ -107,10 +109,11 @@ def read_text(path: str) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise InputError("not a text file", source=_name(path), line=line) from None
+        raise InputError("not a text file", source=name_of(path), line=line) from None
 
 
-def _name(path: str) -> str:
+def name_of(path: str) -> str:
+    """What messages call a file."""
     return "standard input" if path == "-" else str(Path(path))
 
 

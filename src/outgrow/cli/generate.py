@@ -1,0 +1,115 @@
+"""`outgrow generate`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from outgrow.cli.inputs import BOX, RANGE, write_whole
+from outgrow.errors import OutgrowError
+from outgrow.puzzles import PUZZLES, render
+
+
+@click.command("generate")
+@click.argument("puzzle", type=click.Choice(list(PUZZLES)))
+@click.option("--size", type=click.IntRange(2), required=True, help="The number of values.")
+@click.option("--count", type=click.IntRange(1), default=1, show_default=True, help="How many puzzles.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="The same seed, the same puzzles.")
+@click.option("--mask", type=RANGE, help="Percentage of variables to leave open, as 30-50.")
+@click.option(
+    "--givens", type=RANGE, help="Minimal puzzles plus random givens, up to a number in this range, as 22-34."
+)
+@click.option("--minimal", is_flag=True, help="Dig until no given can be spared.")
+@click.option("--any-solution", is_flag=True, help="Do not ask for a unique solution.")
+@click.option("--box", type=BOX, help="Sudoku: box rows x columns.")
+@click.option("--nodes", type=RANGE, help="Coloring: the number of nodes, as 40-100.")
+@click.option(
+    "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes; they do not change the result."
+)
+@click.option(
+    "--out", type=click.Path(dir_okay=False), help="Write here: a dataset file if it ends in .npz, else text."
+)
+@click.option("--force", is_flag=True, help="Replace the file if it exists.")
+@click.option("--format", "format", help="Format of the text  [default: line, else json]")
+@click.option("--json", "as_json", is_flag=True, help="Text as JSON lines, with the solution.")
+def command(
+    puzzle: str,
+    size: int,
+    count: int,
+    seed: int,
+    mask: tuple[int, int] | None,
+    givens: tuple[int, int] | None,
+    minimal: bool,
+    any_solution: bool,
+    box: tuple[int, int] | None,
+    nodes: tuple[int, int] | None,
+    jobs: int,
+    out: str | None,
+    force: bool,
+    format: str | None,
+    as_json: bool,
+) -> None:
+    """Make puzzles with certified solutions, by the protocol of the paper.
+
+    Sudoku and Futoshiki have a proven unique solution; graphs have a proven chromatic number. An interrupted run with an .npz file
+    goes on where it stopped when it is started again.
+
+    \b
+    Examples:
+      outgrow generate sudoku --size 16 --count 3
+      outgrow generate sudoku --size 9 --minimal --count 1000 --out hard.npz --jobs 2
+      outgrow generate futoshiki --size 9 --mask 40-60 --format grid
+      outgrow generate coloring --size 5 --nodes 40-80 --json
+    """
+    from outgrow.cli.terminal import track
+    from outgrow.data.generate import default_settings, generate, make_chunks
+
+    if sum(map(bool, (mask, givens, minimal))) > 1:
+        raise OutgrowError("--mask, --givens and --minimal exclude each other")
+    changes: dict[str, Any] = {}
+    if mask:
+        changes |= {"style": "masked", "levels": mask}
+    if givens:
+        changes |= {"style": "extra", "levels": givens}
+    if minimal:
+        changes |= {"style": "minimal", "levels": (0, 0)}
+    if any_solution:
+        changes |= {"unique": "free"}
+    if box:
+        changes |= {"box": box}
+    if nodes:
+        changes |= {"nodes": nodes}
+    settings = default_settings(puzzle, size, count, seed, **changes)
+    if out and Path(out).exists() and not force:
+        raise OutgrowError(f"{out}: exists; --force replaces it")
+    with track(f"Generating {puzzle} {size}", count) as advance:
+        if out and Path(out).suffix == ".npz":
+            dataset = generate(settings, out, jobs=jobs, progress=advance)
+            click.echo(f"{out}: {len(dataset)} puzzles, sha256 {dataset.sha256}", err=True)
+            return
+        lines: list[str] = []
+        done = 0
+        for _, chunk in make_chunks(settings, range(settings.chunks), jobs):
+            for index in range(len(chunk)):
+                instance = replace(chunk[index], source=f"puzzle {done + index + 1}")
+                if as_json:
+                    item = json.loads(render(instance, format="json"))
+                    lines.append(json.dumps({**item, "solution": chunk.solution(index).tolist()}))
+                else:
+                    formats = PUZZLES[puzzle].formats
+                    chosen = format or next(
+                        f.name for f in formats if f.name in ("line", "json") and not f.refuses(instance)
+                    )
+                    lines.append(render(instance, format=chosen) + ("\n" if chosen in ("grid", "ints") else ""))
+            done += len(chunk)
+            advance(done)
+            if not out:
+                sys.stdout.write("\n".join(lines) + "\n")
+                lines = []
+    if out:
+        write_whole(out, "\n".join(lines) + "\n")

@@ -1,0 +1,104 @@
+"""What the commands share about files: reading puzzles with their options, ranges, writing whole files."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from outgrow.errors import InputError
+from outgrow.puzzles import PUZZLES, Instance, Options, find_conflict, parse, read_text
+from outgrow.puzzles.reading import name_of
+
+__all__ = ["BOX", "RANGE", "load", "print_notes", "puzzle_options", "refuse_conflicts", "write_whole"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+SIDE_SUFFIX = ".givens"
+
+
+class _Pair(click.ParamType):
+    """Two whole numbers with a sign between them."""
+
+    def __init__(self, name: str, sign: str, example: str) -> None:
+        self.name = name
+        self.sign = sign
+        self.example = example
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
+        match = re.fullmatch(rf"(\d{{1,6}})(?:{self.sign}(\d{{1,6}}))?", str(value))
+        if match is None or (self.sign == "x" and match.group(2) is None):
+            self.fail(f"{value!r}; write it as {self.example}", param, ctx)
+        first = int(match.group(1))
+        return first, int(match.group(2) or first)
+
+
+BOX = _Pair("RxC", "x", "2x3 (rows x columns)")
+RANGE = _Pair("A-B", "-", "30-50")
+
+
+def puzzle_options(command: F) -> F:
+    """The options of every command that reads puzzles."""
+    for option in reversed(
+        (
+            click.option("--puzzle", type=click.Choice(list(PUZZLES)), help="Read the input as this puzzle."),
+            click.option("--box", type=BOX, help="Sudoku: box rows x columns, where the text does not say."),
+            click.option("--colors", type=click.IntRange(1), help="Coloring: the number of colors."),
+            click.option(
+                "--givens",
+                type=click.Path(exists=True, dir_okay=False),
+                help=f"Coloring: side file with 'k COLORS' and 'given NODE COLOR' lines  [default: FILE{SIDE_SUFFIX} if there is one]",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def load(
+    path: str,
+    *,
+    puzzle: str | None = None,
+    box: tuple[int, int] | None = None,
+    colors: int | None = None,
+    givens: str | None = None,
+) -> list[Instance]:
+    """The puzzles of a file ('-': standard input), which may be a dataset file as well."""
+    if path != "-" and Path(path).suffix == ".npz":
+        from outgrow.data import load_dataset
+
+        return list(load_dataset(path))
+    if givens is None and path != "-" and Path(path + SIDE_SUFFIX).exists():
+        givens = path + SIDE_SUFFIX
+    side = read_text(givens) if givens else None
+    options = Options(puzzle=puzzle, box=box, colors=colors, side=side, side_name=givens or "")
+    return parse(read_text(path), source=name_of(path), options=options)
+
+
+def refuse_conflicts(instances: list[Instance]) -> None:
+    """Stops at the first puzzle whose givens break a rule."""
+    for instance in instances:
+        conflict = find_conflict(instance)
+        if conflict:
+            raise InputError(conflict, source=instance.source)
+
+
+def print_notes(instances: list[Instance]) -> None:
+    """Says on standard error what was assumed while reading, each thing once."""
+    for note in dict.fromkeys(note for i in instances for note in i.notes):
+        print(f"note: {note}", file=sys.stderr)
+
+
+def write_whole(path: str, text: str) -> None:
+    """Writes a file whole or not at all."""
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        temporary.write_text(text)
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)

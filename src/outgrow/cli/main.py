@@ -1,0 +1,81 @@
+"""`outgrow`: its subcommands, and how errors reach the user."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import click
+
+from outgrow.errors import OutgrowError
+from outgrow.version import __version__
+
+__all__ = ["main"]
+
+# Each command is a module of its own, imported when it is called: `outgrow --version` loads none of them.
+_COMMANDS = {
+    "check": "Judge solutions: what is broken, changed or missing.",
+    "convert": "Rewrite puzzles in another format.",
+    "data": "List, build and verify data sets.",
+    "generate": "Make puzzles with certified solutions.",
+    "show": "Draw puzzles in the terminal or as SVG.",
+    "solve": "Solve puzzles.",
+}
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        return importlib.import_module(f"outgrow.cli.{cmd_name}").command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="outgrow")
+def cli() -> None:
+    """Train on small puzzles, solve bigger ones.
+
+    \b
+    Examples:
+      outgrow solve --exact puzzle.txt
+      outgrow generate sudoku --size 16 --count 3 | outgrow solve --exact -
+      outgrow show puzzle.txt --svg puzzle.svg
+    """
+
+
+def main() -> None:
+    """Runs the command; a user's mistake is one line on standard error and exit code 2."""
+    try:
+        code = cli.main(standalone_mode=False)
+        sys.stdout.flush()
+        sys.exit(code if isinstance(code, int) else 0)
+    except click.exceptions.Abort:
+        _stop("interrupted", 130)
+    except KeyboardInterrupt:
+        _stop("interrupted", 130)
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        hint = f" (see '{context.command_path} --help')" if context else ""
+        _stop(f"{error.format_message()}{hint}", 2)
+    except OutgrowError as error:
+        _stop(str(error), 2)
+    except BrokenPipeError:
+        # The reader of our output has gone (`| head`): leave without a word, and keep Python from writing to it on exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except OSError as error:
+        _stop(f"{error.filename or 'file'}: {error.strerror or error}", 2)
+
+
+def _stop(reason: str, code: int) -> None:
+    line = " ".join(reason.split())
+    print(f"outgrow: {line}", file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,54 @@
+"""How things look in the terminal: boards, and progress with an ETA."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
+
+from outgrow.puzzles import Instance, get_puzzle
+from outgrow.puzzles.instance import Values
+
+__all__ = ["board", "console", "track"]
+
+_STYLES = {"given": "bold", "found": "bright_blue", "empty": "dim", "rule": "dim", "sign": "yellow"}
+_COLORS = ("red", "green", "blue", "yellow", "magenta", "cyan", "bright_red", "bright_green", "bright_blue", "white")
+
+console = Console(highlight=False, soft_wrap=True)
+
+
+def board(instance: Instance, values: Values) -> Text:
+    """A drawing with givens and found values told apart."""
+    text = Text()
+    for row in get_puzzle(instance.puzzle).draw(instance, values):
+        for span, role in row:
+            text.append(span, style=_style(role))
+        text.append("\n")
+    text.right_crop(1)
+    return text
+
+
+def _style(role: str) -> str:
+    if role.startswith("color-"):
+        number = int(role.removeprefix("color-"))
+        return _COLORS[(number - 1) % len(_COLORS)] if number else "dim"
+    return _STYLES.get(role, "")
+
+
+@contextmanager
+def track(title: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A progress bar with an ETA on standard error; the function it gives takes the number done."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("ETA"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(title, total=total)
+        yield lambda done: progress.update(task, completed=done)

@@ -1,0 +1,221 @@
+"""Re-check every claim of a manifest from the puzzles themselves: nothing in a dataset file is taken on trust."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from outgrow.csp.exact import Budget, ExactSolver
+from outgrow.data.file import Dataset, Record, load_dataset
+from outgrow.errors import DamagedFile
+from outgrow.puzzles import coloring, futoshiki, get_puzzle, sudoku
+
+__all__ = ["Checked", "check_shared", "verify_set"]
+
+_CHUNK = 100
+_BUDGET = Budget(conflicts=5_000_000)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The outcome for one set: what is wrong (nothing, if it is as claimed) and what was counted on the way."""
+
+    name: str
+    problems: tuple[str, ...]
+    facts: dict[str, int]
+    digests: frozenset[bytes]  # one for each solution, to find those two sets share
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+def verify_set(
+    name: str,
+    claims: dict[str, Any],
+    folder: Path,
+    *,
+    jobs: int = 1,
+    quick: bool = False,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Checked:
+    """Checks one set of a manifest; `quick` leaves out what needs the exact solver."""
+    path = folder / str(claims.get("file", ""))
+    try:
+        dataset = load_dataset(path)
+    except DamagedFile as error:
+        return Checked(name, (str(error),), {}, frozenset())
+    problems = list(_check_header(dataset, claims))
+    problems += _check_levels(dataset, claims.get("settings", {}))
+    if not quick:
+        done = 0
+        for found, count in _check_records(path, len(dataset), claims.get("settings", {}), jobs):
+            problems += found
+            done += count
+            progress(done)
+    facts = {
+        flag: int((values > 0).sum())
+        for flag, values in dataset.flags.items()
+        if flag in ("unique", "minimal", "singles")
+    }
+    if dataset.puzzle == "coloring" and "chromatic" in dataset.flags:
+        facts["chromatic"] = int((dataset.flags["chromatic"] == dataset.size).sum())
+    digests = frozenset(
+        hashlib.sha256(
+            r.solution.tobytes() + r.pairs.tobytes() if dataset.puzzle == "coloring" else r.solution.tobytes()
+        ).digest()
+        for r in map(dataset.record, range(len(dataset)))
+    )
+    return Checked(name, tuple(problems), facts, digests)
+
+
+def check_shared(checked: list[Checked], claims: dict[str, dict[str, Any]]) -> list[str]:
+    """Solutions that stand in two sets of one puzzle and size, where both are there to train or to judge."""
+    problems: list[str] = []
+    for i, left in enumerate(checked):
+        for right in checked[i + 1 :]:
+            a, b = claims[left.name], claims[right.name]
+            if (a["puzzle"], a["size"]) == (b["puzzle"], b["size"]) and a["role"] != b["role"]:
+                shared = len(left.digests & right.digests)
+                if shared:
+                    problems.append(f"{left.name} and {right.name} share {shared} solutions")
+    return problems
+
+
+def _check_header(dataset: Dataset, claims: dict[str, Any]) -> Iterator[str]:
+    if dataset.sha256 != claims.get("sha256"):
+        yield "its sha256 is not the manifest's"
+    for key, found in (("puzzle", dataset.puzzle), ("size", dataset.size), ("count", len(dataset))):
+        if claims.get(key) != found:
+            yield f"{key} is {found}, the manifest says {claims.get(key)}"
+
+
+def _check_levels(dataset: Dataset, settings: dict[str, Any]) -> Iterator[str]:
+    """Masks: every level of the range equally often, and each puzzle at its level."""
+    style = settings.get("style", "extra")
+    given = dataset.num_given
+    if style != "minimal":
+        low, high = settings.get("levels", settings.get("givens", (0, 0)))
+        levels = dataset.flags.get("level")
+        if levels is None:
+            yield "no mask levels are recorded"
+            return
+        if style == "masked":
+            expected = dataset.num_variables - dataset.num_variables * levels.astype(np.int64) // 100
+        else:
+            expected = levels
+        if (given != expected).any():
+            yield f"{int((given != expected).sum())} puzzles do not have the givens of their level"
+        count = Counter(levels.tolist())
+        if set(count) - set(range(low, high + 1)) or (len(dataset) > high - low and len(count) != high - low + 1):
+            yield f"levels {min(count)}-{max(count)}, the manifest says {low}-{high}"
+        if max(count.values()) - min(count.values()) > 1:
+            yield "the levels are not spread evenly"
+    if "nodes" in settings:
+        low, high = settings["nodes"]
+        nodes = Counter(dataset.num_variables.tolist())
+        if min(nodes) < low or max(nodes) > high or max(nodes.values()) - min(nodes.values()) > 1:
+            yield f"numbers of nodes are not spread evenly over {low}-{high}"
+
+
+def _check_records(path: Path, count: int, settings: dict[str, Any], jobs: int) -> Iterator[tuple[list[str], int]]:
+    tasks = [(path, start, min(start + _CHUNK, count), settings) for start in range(0, count, _CHUNK)]
+    if jobs <= 1 or len(tasks) <= 1:
+        yield from map(_check_chunk, tasks)
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=context) as pool:
+        try:
+            yield from pool.map(_check_chunk, tasks)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+_load = cache(load_dataset)
+
+
+def _check_chunk(task: tuple[Path, int, int, dict[str, Any]]) -> tuple[list[str], int]:
+    path, start, stop, settings = task
+    dataset = _load(path)
+    with ExitStack() as stack:
+        check = _Checker(dataset, settings, stack)
+        problems = [f"puzzle {i}: {problem}" for i in range(start, stop) for problem in check(dataset.record(i), i)]
+    return problems, stop - start
+
+
+class _Checker:
+    """Checks records one by one with solvers that are made once."""
+
+    def __init__(self, dataset: Dataset, settings: dict[str, Any], stack: ExitStack) -> None:
+        self.dataset = dataset
+        self.settings = settings
+        self.solver = self.singles = None
+        empty = np.zeros(dataset.size**2, dtype=np.int16)
+        if dataset.puzzle == "sudoku":
+            csp = sudoku.build(dataset.shape[0], dataset.shape[1], empty).csp
+        elif dataset.puzzle == "futoshiki":
+            csp = futoshiki.build(dataset.size, np.zeros((0, 2), dtype=np.int64), empty).csp
+        else:
+            return
+        self.solver = stack.enter_context(ExactSolver(csp))
+        self.singles = stack.enter_context(ExactSolver(csp))
+
+    def __call__(self, record: Record, index: int) -> Iterator[str]:
+        instance = self.dataset.instance(index)
+        solution = record.solution.astype(np.int16)
+        if not instance.judge(solution).solved:
+            yield "its solution breaks a rule"
+            return
+        if self.dataset.puzzle == "futoshiki" and len(record.pairs) != 2 * self.dataset.size:
+            yield f"{len(record.pairs)} signs, not {2 * self.dataset.size}"
+        if self.dataset.puzzle == "coloring" and record.flags.get("chromatic") != self.dataset.size:
+            yield "no chromatic number is recorded"
+        if "chromatic" in record.flags:
+            fewer = coloring.build(record.pairs, np.zeros(len(solution), dtype=np.int16), self.dataset.size - 1)
+            with ExactSolver(fewer.csp) as solver:
+                if solver.solve(break_symmetry=True, budget=_BUDGET).status != "unsatisfiable":
+                    yield f"not proven to need {self.dataset.size} colors"
+        if (
+            self.settings.get("unique", "proven") == "proven"
+            and self.dataset.puzzle != "coloring"
+            and not record.flags.get("unique")
+        ):
+            yield "not recorded as unique"
+        if self.settings.get("style") == "minimal" and not record.flags.get("minimal"):
+            yield "not recorded as minimal"
+        if self.solver is not None and (record.flags.get("unique") or record.flags.get("minimal")):
+            yield from self._check_unique(self.solver, record, solution)
+        if "singles" in record.flags and self.singles is not None:
+            found = self.singles.propagate(instance.givens)
+            if int(found is not None and bool((found > 0).all())) != record.flags["singles"]:
+                yield "graded wrongly: whether singles suffice"
+
+    def _check_unique(self, solver: ExactSolver, record: Record, solution: np.ndarray) -> Iterator[str]:
+        switch = solver.new_switch()
+        if len(record.pairs):
+            solver.constrain("lt", record.pairs, switch)
+        solver.exclude(solution, switch)
+        solver.prefer(solution)
+        literals = solver.literals(solution)
+        given = np.flatnonzero(record.given).tolist()
+        other = solver.find_other(literals, given, switch, _BUDGET)
+        if other is not False:
+            yield "uniqueness could not be proven" if other is None else "has more than one solution"
+        if record.flags.get("minimal"):
+            for spared in given:
+                kept = [i for i in given if i != spared]
+                if not solver.find_other(literals, kept, switch, _BUDGET):
+                    yield f"not minimal: {get_puzzle(self.dataset.puzzle).name_variable(self.dataset[0], spared)} can be spared"
+                    break
+        solver.retire(switch)
