@@ -9,7 +9,8 @@ True
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from outgrow.csp import (
     GroundCSP,
@@ -26,10 +27,15 @@ from outgrow.puzzles import Instance, parse, parse_one, render
 from outgrow.version import __version__
 
 if TYPE_CHECKING:
-    from outgrow.csp.exact import Answer, Budget
+    from outgrow.csp.exact import Answer, Budget, ExactSolver
+    from outgrow.data import Dataset, load_dataset
+    from outgrow.data.generate import sample_puzzles
 
 __all__ = [
+    "Budget",
     "DamagedFile",
+    "Dataset",
+    "ExactSolver",
     "GroundCSP",
     "Groups",
     "InputError",
@@ -41,18 +47,34 @@ __all__ = [
     "constraint_graph",
     "judge",
     "judge_batch",
+    "load_dataset",
     "parse",
     "parse_one",
     "relation_graph",
     "render",
+    "sample_puzzles",
     "solve_exact",
 ]
 
+# Imported when they are first asked for: they need python-sat, or are not needed to read a puzzle.
+_LATER = {
+    "Budget": "outgrow.csp.exact",
+    "Dataset": "outgrow.data",
+    "ExactSolver": "outgrow.csp.exact",
+    "load_dataset": "outgrow.data",
+    "sample_puzzles": "outgrow.data.generate",
+}
 
-def solve_exact(puzzle: Instance | GroundCSP, budget: Budget | None = None) -> Answer:
-    """A solution, or the proof that there is none, by the exact solver (`outgrow.csp.exact` has more)."""
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(importlib.import_module(_LATER[name]), name)
+    raise AttributeError(f"module 'outgrow' has no attribute {name!r}")
+
+
+def solve_exact(puzzle: Instance, budget: Budget | None = None) -> Answer:
+    """A solution, or the proof that there is none, by the exact solver (`ExactSolver` has more)."""
     from outgrow.csp.exact import ExactSolver
 
-    csp, givens = (puzzle.csp, puzzle.givens) if isinstance(puzzle, Instance) else (puzzle, None)
-    with ExactSolver(csp) as solver:
-        return solver.solve(givens, budget=budget)
+    with ExactSolver(puzzle.csp) as solver:
+        return solver.solve(puzzle.givens, budget=budget)

@@ -87,7 +87,7 @@ def command(
     settings = default_settings(puzzle, size, count, seed, **changes)
     if out and Path(out).exists() and not force:
         raise OutgrowError(f"{out}: exists; --force replaces it")
-    with track(f"Generating {puzzle} {size}", count) as advance:
+    with track(f"Generating {puzzle} {size}", count, beside_output=out is None) as advance:
         if out and Path(out).suffix == ".npz":
             dataset = generate(settings, out, jobs=jobs, progress=advance)
             click.echo(f"{out}: {len(dataset)} puzzles, sha256 {dataset.sha256}", err=True)

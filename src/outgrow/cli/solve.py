@@ -45,7 +45,7 @@ def command(file: str, exact: bool, seconds: float, as_json: bool, **options: An
     outcomes: Counter[str] = Counter()
     from outgrow.cli.terminal import track
 
-    with track("Solving", len(instances)) as advance:
+    with track("Solving", len(instances), beside_output=True) as advance:
         for done, instance in enumerate(instances, start=1):
             result = solver(instance)
             outcomes[result["status"]] += 1
@@ -97,9 +97,11 @@ def _print_result(instance: Instance, result: dict[str, Any], drawn: bool) -> No
 
     from outgrow.cli.terminal import board, console
 
+    if result["status"] == "invalid":  # said on standard error already
+        return
     if not result["solved"]:
         words = {"unsatisfiable": "has no solution (proven)", "ran_out": "not solved: the time ran out"}
-        print(f"# {instance.source}: {words.get(result['status'], result.get('reason'))}")
+        print(f"# {instance.source}: {words[result['status']]}")
         return
     values = np.array(result["assignment"], dtype=np.int16)
     if not drawn:

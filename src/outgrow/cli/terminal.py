@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -39,8 +40,11 @@ def _style(role: str) -> str:
 
 
 @contextmanager
-def track(title: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar with an ETA on standard error; the function it gives takes the number done."""
+def track(title: str, total: int, beside_output: bool = False) -> Iterator[Callable[[int], None]]:
+    """A progress bar with an ETA on standard error; the function it gives takes the number done.
+
+    Only in a terminal; and where results are printed meanwhile (`beside_output`), only if they go elsewhere.
+    """
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -49,6 +53,11 @@ def track(title: str, total: int) -> Iterator[Callable[[int], None]]:
         TextColumn("ETA"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    errors = Console(stderr=True)
+    shown = errors.is_terminal and not (beside_output and sys.stdout.isatty())
+    # Rich would take over standard output, and send what is meant for a pipe to the terminal.
+    with Progress(
+        *columns, console=errors, transient=True, disable=not shown, redirect_stdout=False, redirect_stderr=False
+    ) as progress:
         task = progress.add_task(title, total=total)
         yield lambda done: progress.update(task, completed=done)

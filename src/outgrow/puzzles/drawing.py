@@ -24,7 +24,7 @@ def cell_role(givens: Values, values: Values, i: int) -> str:
 def color_of(index: int, count: int) -> str:
     """One of `count` colors that are easy to tell apart."""
     hue = 360 * index / max(count, 1)
-    return f"hsl({hue:.0f} 65% {58 if index % 2 else 72}%)"
+    return f"hsl({hue:.0f} 65% {68 if index % 2 else 80}%)"
 
 
 def svg_document(width: float, height: float, parts: list[str]) -> str:
@@ -40,8 +40,8 @@ def svg_text(x: float, y: float, text: str, role: str, size: float = 18) -> str:
     """Text centered on a point."""
     weight = ' font-weight="bold"' if role == "given" else ""
     return (
-        f'<text x="{x:g}" y="{y:g}" font-family="sans-serif" font-size="{size:g}"{weight} '
-        f'fill="{_INK.get(role, "#1a1a1a")}" text-anchor="middle" dominant-baseline="central">{escape(text)}</text>'
+        f'<text x="{x:g}" y="{y + 0.35 * size:g}" font-family="sans-serif" font-size="{size:g}"{weight} '
+        f'fill="{_INK.get(role, "#1a1a1a")}" text-anchor="middle">{escape(text)}</text>'
     )
 
 

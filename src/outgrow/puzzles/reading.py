@@ -12,12 +12,30 @@ from typing import Any
 from outgrow.errors import InputError
 from outgrow.puzzles.instance import Instance
 
-__all__ = ["MAX_BYTES", "MAX_LINE", "Options", "Reader", "Text", "name_of", "read_bytes", "read_json", "read_text", "shorten"]
+__all__ = [
+    "MAX_BYTES",
+    "MAX_LINE",
+    "MAX_LINES",
+    "MAX_VARIABLES",
+    "Options",
+    "Reader",
+    "Text",
+    "name_of",
+    "read_bytes",
+    "read_json",
+    "read_text",
+    "shorten",
+]
 
 # Larger inputs are refused: 49,151 one-line Sudokus are 4 MB.
 MAX_BYTES = 32 << 20
 # The longest line that is not JSON: a 36x36 board in integers takes under 4,000 characters.
 MAX_LINE = 20_000
+# A graph of 2,000 nodes and nine in ten of their edges has 1.8 million lines.
+MAX_LINES = 4_000_000
+# Cells and nodes of all puzzles of a text together: 100 MB of givens. Short texts may stand for large
+# boards (`6x6:` and 50 letters for 1,296 cells), so the limit on bytes does not bound them.
+MAX_VARIABLES = 50_000_000
 
 
 @dataclass(frozen=True)
@@ -47,6 +65,7 @@ class Text:
     source: str = ""
     options: Options = field(default_factory=Options)
     at: int = 0
+    room: int = MAX_VARIABLES
 
     @property
     def line(self) -> int:
@@ -68,6 +87,13 @@ class Text:
                 return True
             self.at += 1
         return False
+
+    def place(self, instance: Instance, line: int) -> Instance:
+        """The instance with the line it came from; counts it against the limit of all together."""
+        self.room -= instance.csp.num_variables
+        if self.room < 0:
+            raise self.error(f"more than {MAX_VARIABLES:,} cells and nodes in one text; split it", line)
+        return replace(instance, source=f"{self.source}:{line}")
 
     def error(self, reason: str, line: int | None = None) -> InputError:
         return InputError(reason, source=self.source, line=self.line if line is None else line)
@@ -95,8 +121,9 @@ def read_bytes(path: str) -> bytes:
         else:
             with open(path, "rb") as stream:
                 data = stream.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise InputError(f"cannot be read ({error.strerror or error})", source=path) from None
+    except (OSError, ValueError) as error:  # ValueError: a name with a NUL in it
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise InputError(f"cannot be read ({reason})", source=name_of(path)) from None
     if len(data) > MAX_BYTES:
         raise InputError(f"larger than {MAX_BYTES >> 20} MiB; split it", source=name_of(path))
     return data
@@ -120,23 +147,12 @@ def name_of(path: str) -> str:
 def read_json(text: Text, readers: dict[str, Callable[[dict[str, Any]], Instance]]) -> list[Instance]:
     """The JSON object that begins on the next line, or the list of them; moves on behind it."""
     start = text.line
-    decoder = json.JSONDecoder()
-    body = text.current.strip()
-    try:
-        try:
-            value, end = decoder.raw_decode(body)
-        except json.JSONDecodeError:  # not whole: it goes on over more lines
-            body = "\n".join(text.lines[text.at :]).lstrip()
-            value, end = decoder.raw_decode(body)
-    except json.JSONDecodeError as error:
-        raise text.error(f"not JSON ({error.msg})", line=start + error.lineno - 1) from None
-    except (RecursionError, ValueError) as error:
-        reason = "nested too deep" if isinstance(error, RecursionError) else str(error)
-        raise text.error(f"not JSON ({shorten(reason)})") from None
+    value, body, end = _decode(text)
     text.at += body.count("\n", 0, end) + 1
-    rest = body[end:].split("\n", 1)[0].strip()
+    newline = body.find("\n", end)
+    rest = body[end : newline if newline >= 0 else len(body)].strip()
     if rest:
-        raise text.error(f"something follows the JSON: {shorten(rest)}", line=text.at)
+        raise text.error(f"something follows the JSON: {shorten(rest, 60)!r}", line=text.at)
     objects = value if isinstance(value, list) else [value]
     found: list[Instance] = []
     for number, item in enumerate(objects, start=1):
@@ -151,8 +167,29 @@ def read_json(text: Text, readers: dict[str, Callable[[dict[str, Any]], Instance
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             missing = f"no {error}" if isinstance(error, KeyError) else str(error)
             raise text.error(f"{where}{shorten(missing)}", line=start) from None
-        found.append(replace(instance, source=f"{text.source}:{start}"))
+        found.append(text.place(instance, start))
     return found
+
+
+def _decode(text: Text) -> tuple[Any, str, int]:
+    """A JSON value, the lines it was read from and where in them it ends."""
+    decoder = json.JSONDecoder()
+    count = 1
+    while True:  # twice as many lines each time: joining all that are left for every value takes quadratic time
+        body = "\n".join(text.lines[text.at : text.at + count]).lstrip()
+        try:
+            value, end = decoder.raw_decode(body)
+            return value, body, end
+        except json.JSONDecodeError as error:
+            if text.at + count < len(text.lines):
+                count *= 2
+                continue
+            begins = f"; it begins on line {text.line}" if error.lineno > 1 else ""
+            raise text.error(f"not JSON ({error.msg}){begins}", line=text.at + error.lineno) from None
+        except RecursionError:
+            raise text.error("not JSON (nested too deep)") from None
+        except ValueError:  # Python converts no more than 4,300 digits
+            raise text.error("not JSON (a number of too many digits)") from None
 
 
 def shorten(text: str, limit: int = 120) -> str:

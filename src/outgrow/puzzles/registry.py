@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import numpy.typing as npt
 
@@ -11,7 +9,7 @@ from outgrow.csp import judge
 from outgrow.errors import InputError
 from outgrow.puzzles import coloring, futoshiki, sudoku
 from outgrow.puzzles.instance import Instance, Puzzle
-from outgrow.puzzles.reading import MAX_LINE, Options, Text, read_json
+from outgrow.puzzles.reading import MAX_LINE, MAX_LINES, Options, Text, read_json
 
 __all__ = ["PUZZLES", "find_conflict", "get_puzzle", "parse", "parse_one", "render"]
 
@@ -33,8 +31,11 @@ def parse(text: str, *, source: str = "text", options: Options | None = None) ->
     ['sudoku']
     """
     options = options or Options()
-    body = Text(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), source, options)
-    candidates = [PUZZLES[options.puzzle]] if options.puzzle else list(PUZZLES.values())
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if text.count("\n") > MAX_LINES:
+        raise InputError(f"more than {MAX_LINES:,} lines; split it", source=source, line=MAX_LINES + 1)
+    body = Text(text.split("\n"), source, options)
+    candidates = [get_puzzle(options.puzzle)] if options.puzzle else list(PUZZLES.values())
     found: list[Instance] = []
     while body.skip_blank():
         if body.current.lstrip()[0] in "{[":
@@ -44,8 +45,7 @@ def parse(text: str, *, source: str = "text", options: Options | None = None) ->
         if len(body.current) > MAX_LINE:
             raise body.error(f"a line of {len(body.current):,} characters is no puzzle")
         reader = next((p.reader for p in candidates if p.reader.claims(body)), candidates[-1].reader)
-        instance = reader.read(body)
-        found.append(replace(instance, source=f"{source}:{line}"))
+        found.append(body.place(reader.read(body), line))
     if not found:
         raise InputError("holds no puzzle", source=source)
     return found

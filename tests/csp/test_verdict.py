@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from plain_rules import PlainCSP, Rules, coloring_rules, latin_rules, plain_csps, sudoku_rules
+
+from outgrow.csp import Broken, GroundCSP, LiftedCSP, Verdict, judge, judge_batch
+from outgrow.puzzles import coloring, futoshiki, sudoku
+from outgrow.puzzles.instance import Instance
+
+PAIR = LiftedCSP(["nbr(2)"], {"neq": lambda a, b: a != b}, ["nbr(x, y) -> neq(x, y)"]).ground(
+    variables=3, values=3, facts={"nbr": [(0, 1), (1, 0), (1, 2), (2, 1)]}
+)
+
+
+def plain_verdict(plain: PlainCSP, assignment: Sequence[int], givens: Sequence[int]) -> Verdict:
+    broken = tuple(Broken(text, x, y) for text, x, y in plain.broken(assignment))
+    changed = tuple(i for i, given in enumerate(givens) if given and assignment[i] != given)
+    unassigned = tuple(i for i, value in enumerate(assignment) if value == 0)
+    return Verdict(not broken and not changed and not unassigned, broken, changed, unassigned)
+
+
+def in_order(verdict: Verdict) -> Verdict:
+    broken = sorted(verdict.broken, key=lambda b: (b.constraint, b.x, b.y))
+    return Verdict(verdict.solved, tuple(broken), verdict.changed, verdict.unassigned)
+
+
+@settings(deadline=None)
+@given(plain_csps(), st.data())
+def test_the_verdict_is_that_of_a_plain_judge(plain: PlainCSP, data: st.DataObject) -> None:
+    csp = plain.ground()
+    partial = st.lists(st.integers(0, plain.values), min_size=plain.variables, max_size=plain.variables)
+    givens = data.draw(partial)
+    for assignment in data.draw(st.lists(partial, min_size=1, max_size=5)):
+        assert in_order(judge(csp, assignment, givens)) == plain_verdict(plain, assignment, givens)
+
+
+@settings(deadline=None)
+@given(plain_csps(max_variables=4, max_values=3), st.data())
+def test_batches_are_judged_row_by_row(plain: PlainCSP, data: st.DataObject) -> None:
+    csp = plain.ground()
+    row = st.lists(st.integers(0, plain.values), min_size=plain.variables, max_size=plain.variables)
+    solutions = [list(s) for _, s in zip(range(3), plain.solutions(), strict=False)]
+    rows = data.draw(st.lists(row, max_size=4)) + solutions
+    givens = [data.draw(st.one_of(row, st.just([0] * plain.variables), st.just(r))) for r in rows]
+    batch = np.array(rows, dtype=np.int16).reshape(-1, plain.variables)
+    each = np.array(givens, dtype=np.int16).reshape(-1, plain.variables)
+    assert judge_batch(csp, batch).tolist() == [judge(csp, r).solved for r in rows]
+    assert judge_batch(csp, batch, each).tolist() == [
+        judge(csp, r, g).solved for r, g in zip(rows, givens, strict=True)
+    ]
+    for shared in each[:2]:
+        assert judge_batch(csp, batch, shared).tolist() == [judge(csp, r, shared).solved for r in rows]
+
+
+FUTOSHIKI_SIGNS = [(0, 1), (4, 0), (5, 6), (14, 10), (15, 14)]
+WHEEL = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), *((i, 5) for i in range(5))]
+
+
+def solved_sudoku(form: str) -> tuple[Instance, list[int], Rules]:
+    board = [1, 2, 3, 4, 5, 6, 4, 5, 6, 1, 2, 3, 2, 3, 1, 5, 6, 4, 5, 6, 4, 2, 3, 1, 3, 1, 2, 6, 4, 5, 6, 4, 5, 3, 1, 2]
+    givens = [v if i % 3 == 0 else 0 for i, v in enumerate(board)]
+    return sudoku.build(2, 3, np.array(givens), form=form), board, sudoku_rules(2, 3)
+
+
+def solved_futoshiki(form: str) -> tuple[Instance, list[int], Rules]:
+    board = [2, 4, 1, 3, 1, 2, 3, 4, 4, 3, 2, 1, 3, 1, 4, 2]
+    signs = [(x, y) if board[x] < board[y] else (y, x) for x, y in FUTOSHIKI_SIGNS]
+    givens = [v if i % 5 == 0 else 0 for i, v in enumerate(board)]
+    return futoshiki.build(4, np.array(signs), np.array(givens), form=form), board, latin_rules(4, signs)
+
+
+def solved_coloring(form: str) -> tuple[Instance, list[int], Rules]:
+    """A wheel of five spokes with one color to spare, so that some changes lead to another solution."""
+    instance = coloring.build(np.array(WHEEL), np.array([1, 0, 0, 0, 0, 5]), 5, form=form)
+    return instance, [1, 2, 1, 2, 3, 5], coloring_rules(6, 5, WHEEL)
+
+
+SOLVED = [
+    pytest.param(solved_sudoku("units"), id="sudoku units"),
+    pytest.param(solved_sudoku("nbr"), id="sudoku nbr"),
+    pytest.param(solved_futoshiki("units"), id="futoshiki units"),
+    pytest.param(solved_futoshiki("nbr"), id="futoshiki nbr"),
+    pytest.param(solved_coloring("units"), id="coloring"),
+]
+
+
+@pytest.mark.parametrize("solved", SOLVED)
+def test_every_change_of_one_variable_of_a_solved_puzzle_is_judged_by_the_rules(
+    solved: tuple[Instance, list[int], Rules],
+) -> None:
+    instance, board, rules = solved
+    assert rules.hold(board)
+    assert instance.judge(np.array(board)) == Verdict(True, (), (), ())
+    changes: list[list[int]] = []
+    for i, value in enumerate(board):
+        for other in range(instance.size + 1):
+            if other == value:
+                continue
+            changed = [*board[:i], other, *board[i + 1 :]]
+            changes.append(changed)
+            given = bool(instance.givens[i])
+            verdict = instance.judge(np.array(changed))
+            assert verdict.solved == (rules.hold(changed) and not given)
+            assert verdict.changed == ((i,) if given else ())
+            assert verdict.unassigned == (() if other else (i,))
+            assert all(i in (b.x, b.y) for b in verdict.broken)
+            assert bool(verdict.broken) == (other > 0 and not rules.hold(changed))
+    batch = judge_batch(instance.csp, np.array(changes), instance.givens)
+    assert batch.tolist() == [instance.judge(np.array(c)).solved for c in changes]
+
+
+def test_a_change_that_keeps_the_rules_is_another_solution() -> None:
+    instance, board, rules = solved_coloring("units")
+    other = [*board[:4], 4, board[5]]
+    assert rules.hold(other)
+    assert instance.judge(np.array(other)).solved
+
+
+def test_broken_constraints_are_named_with_their_variables_each_once() -> None:
+    """Both directions of the fact are stated; the reader sees one."""
+    verdict = judge(PAIR, [2, 2, 2])
+    text = "nbr(x, y) -> neq(x, y)"
+    assert verdict.broken == (Broken(text, 0, 1), Broken(text, 1, 2))
+    assert not verdict.consistent
+
+
+def test_a_broken_order_keeps_its_direction() -> None:
+    csp = LiftedCSP(["less(2)"], {"lt": lambda a, b: a < b}, ["less(x, y) -> lt(x, y)"]).ground(
+        2, 3, {"less": [(1, 0)]}
+    )
+    assert judge(csp, [1, 2]).broken == (Broken("less(x, y) -> lt(x, y)", 1, 0),)
+    assert judge(csp, [2, 1]).solved
+
+
+def test_a_pair_that_breaks_two_constraints_is_named_for_both() -> None:
+    instance, _, _ = solved_sudoku("units")
+    clash = np.zeros(36, dtype=int)
+    clash[[0, 1]] = 3
+    found = judge(instance.csp, clash).broken
+    assert [(b.constraint[:3], b.x, b.y) for b in found] == [("row", 0, 1), ("box", 0, 1)]
+
+
+def test_unassigned_variables_break_nothing_and_leave_it_unsolved() -> None:
+    verdict = judge(PAIR, [1, 0, 1])
+    assert verdict == Verdict(False, (), (), (1,))
+    assert verdict.consistent
+
+
+def test_a_given_changed_and_a_given_dropped_are_both_told() -> None:
+    verdict = judge(PAIR, [1, 2, 0], givens=[3, 2, 1])
+    assert verdict.changed == (0, 2)
+    assert not verdict.solved
+    assert not verdict.consistent
+
+
+def test_a_solution_that_changes_a_given_is_not_solved() -> None:
+    assert judge(PAIR, [1, 2, 1]).solved
+    assert judge(PAIR, [1, 2, 1], givens=[0, 0, 3]) == Verdict(False, (), (2,), ())
+
+
+def test_givens_that_are_kept_change_nothing() -> None:
+    assert judge(PAIR, [1, 2, 1], givens=[1, 0, 1]) == Verdict(True, (), (), ())
+
+
+@pytest.mark.parametrize("assignment", [[1, 4, 1], [1, -1, 1], [1, 2], [1, 2, 1, 2], []])
+def test_an_assignment_out_of_range_or_shape_is_refused(assignment: list[int]) -> None:
+    with pytest.raises(ValueError):
+        judge(PAIR, assignment)
+    with pytest.raises(ValueError):
+        judge(PAIR, [1, 2, 1], givens=assignment)
+
+
+def test_a_batch_out_of_range_is_not_solved() -> None:
+    """What a model says may be anything; one bad row must not stop the others."""
+    rows = np.array([[1, 2, 1], [1, 4, 1], [1, -1, 1], [0, 2, 1]])
+    assert judge_batch(PAIR, rows).tolist() == [True, False, False, False]
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 2), (2, 4), (1, 2, 3)])
+def test_a_batch_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=r"assignments are \(B, 3\)"):
+        judge_batch(PAIR, np.ones(shape, dtype=int))
+
+
+def test_an_empty_batch_has_no_verdicts() -> None:
+    assert judge_batch(PAIR, np.zeros((0, 3), dtype=int)).shape == (0,)
+
+
+@pytest.mark.parametrize("variables", [0, 2])
+def test_a_csp_without_constraints_asks_only_for_values(variables: int) -> None:
+    csp: GroundCSP = LiftedCSP([], {}, []).ground(variables, 2, {})
+    assert judge(csp, [2] * variables).solved
+    assert judge_batch(csp, np.full((2, variables), 2)).tolist() == [True, True]

@@ -1,0 +1,200 @@
+"""Generators: the settings are met, and a seed decides everything, whatever happens on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from outgrow.csp.exact import ExactSolver
+from outgrow.data import load_dataset
+from outgrow.data.generate import CHUNK, MASKS, Settings, default_settings, generate, make_chunk, sample_puzzles
+from outgrow.errors import OutgrowError
+from outgrow.puzzles import coloring, futoshiki, sudoku
+
+CASES = [
+    default_settings("sudoku", 4, 20),
+    default_settings("sudoku", 6, 20),
+    default_settings("sudoku", 9, 26),
+    default_settings("sudoku", 9, 5, style="minimal", levels=(0, 0)),
+    default_settings("sudoku", 12, 10, box=(3, 4), levels=(40, 50)),
+    default_settings("sudoku", 16, 5),
+    default_settings("futoshiki", 5, 20, levels=(30, 60)),
+    default_settings("futoshiki", 9, 5, style="minimal", levels=(0, 0)),
+    default_settings("coloring", 4, 10, nodes=(40, 60)),
+    default_settings("sudoku", 25, 1, levels=(40, 40)),
+]
+
+
+@pytest.mark.parametrize("settings", CASES, ids=lambda s: f"{s.puzzle}-{s.size}-{s.style}")
+def test_puzzles_are_what_the_settings_say(settings: Settings, tmp_path: Path) -> None:
+    dataset = generate(settings, tmp_path / "a.npz")
+    assert len(dataset) == settings.count
+    low, high = settings.levels
+    for i in range(len(dataset)):
+        record, instance = dataset.record(i), dataset[i]
+        assert instance.judge(dataset.solution(i)).solved
+        variables = len(record.solution)
+        if settings.style == "masked":
+            level = low + i % (high - low + 1)
+            assert variables - record.given.sum() == variables * level // 100
+        if settings.style == "extra":
+            assert record.given.sum() == low + i % (high - low + 1)
+        if settings.puzzle == "futoshiki":
+            assert len(record.pairs) == 2 * settings.size
+        with ExactSolver(instance.csp) as solver:
+            if settings.puzzle != "coloring":
+                assert solver.count(instance.givens, limit=2).count == 1
+            if settings.style == "minimal":
+                for spared in np.flatnonzero(record.given):
+                    fewer = instance.givens.copy()
+                    fewer[spared] = 0
+                    assert solver.count(fewer, limit=2).count == 2
+        if settings.puzzle == "coloring":
+            fewer_colors = coloring.build(record.pairs, np.zeros(variables, dtype=np.int16), settings.size - 1)
+            with ExactSolver(fewer_colors.csp) as solver:
+                assert solver.solve(break_symmetry=True).status == "unsatisfiable"
+
+
+def test_grades_say_whether_singles_suffice() -> None:
+    """Against naked and hidden singles written out by hand."""
+    settings = default_settings("sudoku", 9, 30, style="minimal", levels=(0, 0), seed=4)
+    csp = sudoku.build(3, 3, np.zeros(81, dtype=np.int16)).csp
+    groups = [g.tolist() for name in ("row", "col", "box") for g in csp.groups[name]]
+    peers = [{j for g in groups if i in g for j in g} - {i} for i in range(81)]
+    grades = Counter()
+    for record in make_chunk(settings, 0):
+        board = np.where(record.given, record.solution, 0).tolist()
+        changed = True
+        while changed:
+            changed = False
+            options = [
+                {board[i]} if board[i] else set(range(1, 10)) - {board[j] for j in peers[i]} for i in range(81)
+            ]
+            for i in range(81):
+                if not board[i] and len(options[i]) == 1:
+                    board[i] = options[i].pop()
+                    changed = True
+                    break
+            else:
+                for group in groups:
+                    for value in range(1, 10):
+                        places = [i for i in group if value in options[i]]
+                        if len(places) == 1 and not board[places[0]]:
+                            board[places[0]] = value
+                            changed = True
+                            break
+                    if changed:
+                        break
+        assert record.flags["singles"] == int(all(board))
+        grades[record.flags["singles"]] += 1
+    assert set(grades) == {0, 1}
+
+
+def test_levels_are_spread_evenly_and_reproduce_the_papers_counts() -> None:
+    """Table 'Test Data statistics': the numbers of missing variables, from whole percentages rounded down."""
+    table = {
+        ("futoshiki", 6): (10, 25),
+        ("futoshiki", 7): (14, 34),
+        ("futoshiki", 8): (19, 44),
+        ("futoshiki", 9): (24, 56),
+        ("futoshiki", 10): (30, 66),
+        ("futoshiki", 11): (36, 82),
+        ("futoshiki", 12): (43, 93),
+        ("sudoku", 10): (30, 62),
+        ("sudoku", 12): (43, 84),
+        ("sudoku", 15): (67, 128),
+        ("sudoku", 16): (76, 148),
+    }
+    for (puzzle, size), missing in table.items():
+        low, high = MASKS[puzzle][size]
+        assert (size**2 * low // 100, size**2 * high // 100) == missing
+    settings = default_settings("futoshiki", 4, 2 * 41, levels=(20, 60))
+    levels = Counter(r.flags["level"] for r in make_chunk(settings, 0))
+    assert set(levels.values()) == {2}
+    assert set(levels) == set(range(20, 61))
+
+
+def test_the_number_of_processes_changes_nothing(tmp_path: Path) -> None:
+    settings = default_settings("sudoku", 4, 2 * CHUNK + 30, seed=9)
+    generate(settings, tmp_path / "one.npz", jobs=1)
+    generate(settings, tmp_path / "two.npz", jobs=2)
+    assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes()
+
+
+def test_seeds_matter(tmp_path: Path) -> None:
+    digests = {generate(default_settings("sudoku", 6, 10, seed=s), tmp_path / f"{s}.npz").sha256 for s in range(4)}
+    assert len(digests) == 4
+
+
+def test_a_killed_run_started_again_yields_the_same_file(tmp_path: Path) -> None:
+    """SIGKILL, twice, in the middle of the work."""
+    command = [sys.executable, "-m", "outgrow", "generate", "futoshiki", "--size", "6", "--count", str(12 * CHUNK)]
+    whole = tmp_path / "whole.npz"
+    subprocess.run([*command, "--out", str(whole)], check=True, capture_output=True)
+    killed = tmp_path / "killed.npz"
+    parts = tmp_path / "killed.npz.parts"
+    for chunks in (1, 5):
+        process = subprocess.Popen([*command, "--out", str(killed), "--jobs", "2"], start_new_session=True, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 60
+        while len(list(parts.glob("0*.npz"))) < chunks:
+            assert process.poll() is None, "finished before it could be killed"
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        assert not killed.exists()
+    (parts / "00000.npz").write_bytes(b"cut")  # as after a power cut
+    subprocess.run([*command, "--out", str(killed)], check=True, capture_output=True)
+    assert killed.read_bytes() == whole.read_bytes()
+    assert not parts.exists()
+    assert len(load_dataset(killed)) == 12 * CHUNK
+
+
+def test_an_unfinished_run_with_other_settings_is_not_mixed_in(tmp_path: Path) -> None:
+    parts = tmp_path / "a.npz.parts"
+    parts.mkdir()
+    (parts / "settings.json").write_text('{"puzzle": "sudoku"}')
+    with pytest.raises(OutgrowError, match="other settings"):
+        generate(default_settings("sudoku", 4, 1), tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize(
+    ("puzzle", "size", "changes", "message"),
+    [
+        ("sudoku", 7, {}, "no boxes"),
+        ("sudoku", 9, {"box": (2, 3)}, "do not hold"),
+        ("sudoku", 49, {}, "up to 36"),
+        ("sudoku", 9, {"style": "masked", "levels": (60, 50)}, "percentages"),
+        ("futoshiki", 1, {}, "2 to 36"),
+        ("coloring", 9, {}, "edge probabilities"),
+        ("coloring", 4, {"nodes": (10, 20)}, "edge probabilities"),
+        ("coloring", 4, {"style": "minimal"}, "masked"),
+        ("sudoku", 4, {"count": 0}, "at least 1"),
+    ],
+)
+def test_settings_that_cannot_be_met_are_refused(puzzle: str, size: int, changes: dict[str, object], message: str) -> None:
+    with pytest.raises(OutgrowError, match=message):
+        default_settings(puzzle, size, **{"count": 1, **changes})  # type: ignore[arg-type]
+
+
+def test_a_level_out_of_reach_is_an_error_and_not_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outgrow.data.generate.MAX_TRIES", 3)
+    monkeypatch.setattr("outgrow.data.generate.EXCHANGES", 10)
+    with pytest.raises(OutgrowError, match="ask for a lower level"):
+        make_chunk(default_settings("sudoku", 9, 1, style="masked", levels=(90, 90)), 0)
+
+
+def test_puzzles_of_any_csp(tmp_path: Path) -> None:
+    csp = futoshiki.build(4, np.array([[0, 1], [5, 4]]), np.zeros(16, dtype=np.int16)).csp
+    with ExactSolver(csp) as solver:
+        for givens, solution in sample_puzzles(csp, 6, (40, 60), seed=2):
+            assert ((givens == 0) | (givens == solution)).all()
+            assert solver.count(givens, limit=2).count == 1
