@@ -109,13 +109,25 @@ def main() -> None:
         )
     rates = {f["generator"]: f["puzzles_per_second_and_core"] for f in figures}
     peers = []
-    for name, size, target, boards in (("Sudoku 9, minimal", 9, 0, 4), ("Sudoku 16, 30-58% masked, unique", 16, 143, 1)):
+    for name, size, target, boards in (
+        ("Sudoku 9, minimal", 9, 0, 4),
+        ("Sudoku 16, 30-58% masked, unique", 16, 143, 1),
+    ):
         peer = measure_peer(size, target, boards)
         ratio = rates[name] / peer
         print(f"{name}: {ratio:.0f} times CP-SAT digging one given at a time ({peer:.2f} per second)", flush=True)
-        peers.append({"generator": name, "peer": "OR-Tools CP-SAT, one given at a time", "per_second": round(peer, 3), "ratio": round(ratio, 1)})
+        peers.append(
+            {
+                "generator": name,
+                "peer": "OR-Tools CP-SAT, one given at a time",
+                "per_second": round(peer, 3),
+                "ratio": round(ratio, 1),
+            }
+        )
     if arguments.json:
-        commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+        commit = subprocess.run(
+            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
+        ).stdout.strip()
         report = {
             "benchmark": "benchmarks/generators.py",
             "date": date.today().isoformat(),

@@ -79,6 +79,10 @@ def test_a_wrong_turn_is_seen() -> None:
 def test_the_command_starts_without_torch(arguments: list[str]) -> None:
     script = "import sys\nfrom outgrow.cli.main import main\ntry:\n    main()\nfinally:\n    assert 'torch' not in sys.modules"
     run = subprocess.run(
-        [sys.executable, "-c", script, *arguments], input="1.....3..4.....2", capture_output=True, text=True, check=False
+        [sys.executable, "-c", script, *arguments],
+        input="1.....3..4.....2",
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert run.returncode == 0, run.stderr

@@ -27,7 +27,11 @@ def run(tmp_path: Path) -> Run:
     def call(*arguments: object, stdin: str | bytes = "", code: int | None = 0) -> subprocess.CompletedProcess[str]:
         data = stdin.encode() if isinstance(stdin, str) else stdin
         done = subprocess.run(
-            [sys.executable, "-m", "outgrow", *map(str, arguments)], input=data, capture_output=True, cwd=tmp_path, check=False
+            [sys.executable, "-m", "outgrow", *map(str, arguments)],
+            input=data,
+            capture_output=True,
+            cwd=tmp_path,
+            check=False,
         )
         result = subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
         assert "Traceback" not in result.stderr, result.stderr
@@ -164,7 +168,11 @@ def test_check_judges(run: Run, tmp_path: Path) -> None:
     verdict = json.loads(result.stdout)
     assert verdict["solved"] is False
     assert verdict["changed"] == [0]
-    assert {"constraint": "row(x, y) -> neq(x, y)", "variables": [0, 1], "places": ["row 1 column 1", "row 1 column 2"]} in verdict["broken"]
+    assert {
+        "constraint": "row(x, y) -> neq(x, y)",
+        "variables": [0, 1],
+        "places": ["row 1 column 1", "row 1 column 2"],
+    } in verdict["broken"]
     assert "row 1 column 1" in run("check", "puzzle.txt", "wrong.txt", code=1).stdout
     verdict = json.loads(run("check", "puzzle.txt", "puzzle.txt", "--json", code=1).stdout)
     assert len(verdict["unassigned"]) == EASY.count(".")
@@ -180,10 +188,19 @@ def test_check_reads_what_solve_writes(run: Run, tmp_path: Path, puzzle: str, op
     numbers = " ".join(map(str, json.loads(answer)["assignment"]))
     run("check", "puzzle.txt", "-", *options, stdin=numbers)
     rotated = [v % max(json.loads(answer)["assignment"]) + 1 for v in json.loads(answer)["assignment"]]
-    run("check", "puzzle.txt", "-", *options, stdin=" ".join(map(str, [rotated[0], *json.loads(answer)["assignment"][1:]])), code=1)
+    run(
+        "check",
+        "puzzle.txt",
+        "-",
+        *options,
+        stdin=" ".join(map(str, [rotated[0], *json.loads(answer)["assignment"][1:]])),
+        code=1,
+    )
 
 
-@pytest.mark.parametrize("solution", ["12", "{}", '{"assignment": [1, 2]}', '{"assignment": ["x"]}', SOLVED + "\n" + SOLVED, "x" * 81])
+@pytest.mark.parametrize(
+    "solution", ["12", "{}", '{"assignment": [1, 2]}', '{"assignment": ["x"]}', SOLVED + "\n" + SOLVED, "x" * 81]
+)
 def test_check_refuses_what_is_no_solution(run: Run, tmp_path: Path, solution: str) -> None:
     (tmp_path / "puzzle.txt").write_text(EASY)
     assert_one_line_error(run("check", "puzzle.txt", "-", stdin=solution, code=2), "standard input")
@@ -246,7 +263,10 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     assert not done.stderr
 
 
-@pytest.mark.parametrize("command", [[], ["solve"], ["check"], ["convert"], ["show"], ["generate"], ["data"], ["data", "build"], ["data", "verify"]])
+@pytest.mark.parametrize(
+    "command",
+    [[], ["solve"], ["check"], ["convert"], ["show"], ["generate"], ["data"], ["data", "build"], ["data", "verify"]],
+)
 def test_help_has_examples(run: Run, command: list[str]) -> None:
     shown = run(*command, "--help").stdout
     assert "Usage:" in shown

@@ -19,7 +19,9 @@ def count_solutions(csp: object, givens: np.ndarray) -> int:
         return solver.count(givens, limit=2).count
 
 
-@pytest.mark.parametrize(("rows", "columns", "engine"), [(2, 2, "cadical195"), (3, 3, "cadical195"), (3, 3, "glucose4")])
+@pytest.mark.parametrize(
+    ("rows", "columns", "engine"), [(2, 2, "cadical195"), (3, 3, "cadical195"), (3, 3, "glucose4")]
+)
 def test_a_minimal_puzzle_is_unique_and_can_spare_no_given(rows: int, columns: int, engine: str) -> None:
     size = rows * columns
     csp = sudoku.build(rows, columns, np.zeros(size * size, dtype=np.int16)).csp

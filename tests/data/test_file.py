@@ -42,11 +42,7 @@ def test_a_file_comes_back_as_it_was(graphs: Dataset, tmp_path: Path) -> None:
     assert again[3].judge(again.solution(3)).solved
 
 
-@given(
-    st.lists(
-        st.tuples(st.integers(1, 300), st.integers(0, 40), st.integers(0, 2**32 - 1)), min_size=0, max_size=6
-    )
-)
+@given(st.lists(st.tuples(st.integers(1, 300), st.integers(0, 40), st.integers(0, 2**32 - 1)), min_size=0, max_size=6))
 @settings(max_examples=50, deadline=None)
 def test_any_records_come_back(tmp_path_factory: pytest.TempPathFactory, shapes: list[tuple[int, int, int]]) -> None:
     records = []
@@ -114,7 +110,9 @@ def rewrite(path: Path, **changes: object) -> None:
         ({"size": 5}, "sha256"),
     ],
 )
-def test_a_header_that_lies_is_refused(graphs: Dataset, tmp_path: Path, change: dict[str, object], message: str) -> None:
+def test_a_header_that_lies_is_refused(
+    graphs: Dataset, tmp_path: Path, change: dict[str, object], message: str
+) -> None:
     path = tmp_path / "a.npz"
     graphs.save(path)
     rewrite(path, **change)

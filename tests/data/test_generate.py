@@ -75,9 +75,7 @@ def test_grades_say_whether_singles_suffice() -> None:
         changed = True
         while changed:
             changed = False
-            options = [
-                {board[i]} if board[i] else set(range(1, 10)) - {board[j] for j in peers[i]} for i in range(81)
-            ]
+            options = [{board[i]} if board[i] else set(range(1, 10)) - {board[j] for j in peers[i]} for i in range(81)]
             for i in range(81):
                 if not board[i] and len(options[i]) == 1:
                     board[i] = options[i].pop()
@@ -142,7 +140,9 @@ def test_a_killed_run_started_again_yields_the_same_file(tmp_path: Path) -> None
     killed = tmp_path / "killed.npz"
     parts = tmp_path / "killed.npz.parts"
     for chunks in (1, 5):
-        process = subprocess.Popen([*command, "--out", str(killed), "--jobs", "2"], start_new_session=True, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            [*command, "--out", str(killed), "--jobs", "2"], start_new_session=True, stderr=subprocess.DEVNULL
+        )
         deadline = time.monotonic() + 60
         while len(list(parts.glob("0*.npz"))) < chunks:
             assert process.poll() is None, "finished before it could be killed"
@@ -180,7 +180,9 @@ def test_an_unfinished_run_with_other_settings_is_not_mixed_in(tmp_path: Path) -
         ("sudoku", 4, {"count": 0}, "at least 1"),
     ],
 )
-def test_settings_that_cannot_be_met_are_refused(puzzle: str, size: int, changes: dict[str, object], message: str) -> None:
+def test_settings_that_cannot_be_met_are_refused(
+    puzzle: str, size: int, changes: dict[str, object], message: str
+) -> None:
     with pytest.raises(OutgrowError, match=message):
         default_settings(puzzle, size, **{"count": 1, **changes})  # type: ignore[arg-type]
 

@@ -89,7 +89,11 @@ def command(
         raise OutgrowError(f"{out}: exists; --force replaces it")
     with track(f"Generating {puzzle} {size}", count, beside_output=out is None) as advance:
         if out and Path(out).suffix == ".npz":
-            dataset = generate(settings, out, jobs=jobs, progress=advance)
+            try:
+                dataset = generate(settings, out, jobs=jobs, progress=advance)
+            except KeyboardInterrupt:
+                click.echo("outgrow: the same command goes on where this one stopped", err=True)
+                raise
             click.echo(f"{out}: {len(dataset)} puzzles, sha256 {dataset.sha256}", err=True)
             return
         lines: list[str] = []

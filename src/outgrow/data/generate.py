@@ -7,10 +7,8 @@ puzzles whatever the number of processes and however often a run was stopped and
 from __future__ import annotations
 
 import json
-import multiprocessing
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -24,6 +22,7 @@ from outgrow.csp.exact import Budget, Engine, ExactSolver
 from outgrow.data.dig import Dug, Swaps, dig
 from outgrow.data.file import Dataset, Record, load_dataset
 from outgrow.data.sample import sample_graph, sample_latin_square, sample_solution
+from outgrow.data.workers import run_tasks
 from outgrow.errors import DamagedFile, OutgrowError
 from outgrow.puzzles import coloring, futoshiki, sudoku
 
@@ -222,19 +221,8 @@ def generate(
 
 def make_chunks(settings: Settings, missing: Sequence[int], jobs: int = 1) -> Iterator[tuple[int, Dataset]]:
     """These chunks and their numbers, in order, made by `jobs` processes."""
-    if jobs <= 1 or len(missing) <= 1:
-        for index in missing:
-            yield index, _dataset(settings, make_chunk(settings, index))
-        return
-    # Fork is unsafe once threads run (the progress bar has one): start clean processes.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(missing)), mp_context=context) as pool:
-        try:
-            for index, records in pool.map(_make_indexed, ((settings, i) for i in missing)):
-                yield index, _dataset(settings, records)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    for index, records in run_tasks(_make_indexed, [(settings, i) for i in missing], jobs):
+        yield index, _dataset(settings, records)
 
 
 def _make_indexed(task: tuple[Settings, int]) -> tuple[int, list[Record]]:

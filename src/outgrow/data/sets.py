@@ -121,7 +121,7 @@ def build_from_clues(
     clues: Path, folder: Path, *, settings: ClueSettings = CLUES, progress: Progress = _no_progress
 ) -> dict[str, Dataset]:
     """`sudoku-9-17-train`, `-valid` and `-test` in `folder`; no two puzzles share a solution."""
-    puzzles = _read_clues(clues)
+    puzzles = _read_clues(clues, settings.givens[0])
     wanted = sum(count for _, count in settings.counts)
     rng = np.random.default_rng([settings.seed])
     order = rng.permutation(len(puzzles))
@@ -163,22 +163,24 @@ def build_from_clues(
     return made
 
 
-def _read_clues(path: Path) -> list[tuple[int, np.ndarray]]:
-    """Line number and givens (81,) of each puzzle with 17 clues, a line each, plain or gzipped."""
+def _read_clues(path: Path, count: int) -> list[tuple[int, np.ndarray]]:
+    """Line number and givens (81,) of each puzzle with that many clues, a line each, plain or gzipped."""
     found: list[tuple[int, np.ndarray]] = []
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as stream:
             for line, raw in enumerate(stream, start=1):
                 if line > 1_000_000 or len(raw) > 1_000:
-                    raise InputError("too long for a list of 17-clue puzzles", source=str(path), line=line)
+                    raise InputError("too long for a list of puzzles", source=str(path), line=line)
                 text = raw.decode("ascii", "replace").strip().replace(".", "0")
                 if not text or text.startswith("#"):
                     continue
                 if len(text) != 81 or not (text.isascii() and text.isdigit()):
                     raise InputError("81 digits expected, 0 or . for an empty cell", source=str(path), line=line)
                 givens = np.frombuffer(text.encode(), dtype=np.uint8).astype(np.int16) - ord("0")
-                if int((givens > 0).sum()) != 17:
-                    raise InputError(f"17 clues expected, found {int((givens > 0).sum())}", source=str(path), line=line)
+                if int((givens > 0).sum()) != count:
+                    raise InputError(
+                        f"{count} clues expected, found {int((givens > 0).sum())}", source=str(path), line=line
+                    )
                 found.append((line, givens))
     except (OSError, EOFError) as error:
         raise InputError(f"cannot be read ({error})", source=str(path)) from None

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
@@ -17,6 +15,7 @@ import numpy as np
 
 from outgrow.csp.exact import Budget, ExactSolver
 from outgrow.data.file import Dataset, Record, load_dataset
+from outgrow.data.workers import run_tasks
 from outgrow.errors import DamagedFile
 from outgrow.puzzles import coloring, futoshiki, get_puzzle, sudoku
 
@@ -59,7 +58,9 @@ def verify_set(
     problems += _check_levels(dataset, claims.get("settings", {}))
     if not quick:
         done = 0
-        for found, count in _check_records(path, len(dataset), claims.get("settings", {}), jobs):
+        starts = range(0, len(dataset), _CHUNK)
+        tasks = [(path, start, min(start + _CHUNK, len(dataset)), claims.get("settings", {})) for start in starts]
+        for found, count in run_tasks(_check_chunk, tasks, jobs):
             problems += found
             done += count
             progress(done)
@@ -126,20 +127,6 @@ def _check_levels(dataset: Dataset, settings: dict[str, Any]) -> Iterator[str]:
         nodes = Counter(dataset.num_variables.tolist())
         if min(nodes) < low or max(nodes) > high or max(nodes.values()) - min(nodes.values()) > 1:
             yield f"numbers of nodes are not spread evenly over {low}-{high}"
-
-
-def _check_records(path: Path, count: int, settings: dict[str, Any], jobs: int) -> Iterator[tuple[list[str], int]]:
-    tasks = [(path, start, min(start + _CHUNK, count), settings) for start in range(0, count, _CHUNK)]
-    if jobs <= 1 or len(tasks) <= 1:
-        yield from map(_check_chunk, tasks)
-        return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=context) as pool:
-        try:
-            yield from pool.map(_check_chunk, tasks)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
 
 
 _load = cache(load_dataset)

@@ -1,0 +1,246 @@
+"""The data sets in the tree: what the manifest says holds, and a claim that does not hold is found."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from outgrow.csp.exact import ExactSolver
+from outgrow.data import Dataset, Record, load_dataset
+from outgrow.data.generate import default_settings, generate
+from outgrow.data.sets import CLUES, SETS, ClueSettings, build_from_clues, describe, read_manifest, update_manifest
+from outgrow.data.verify import check_shared, verify_set
+from outgrow.errors import InputError, OutgrowError
+from outgrow.puzzles import coloring, render
+
+FOLDER = Path(__file__).resolve().parents[2] / "datasets"
+CLAIMS: dict[str, dict[str, Any]] = json.loads((FOLDER / "manifest.json").read_text())["sets"]
+HERE = [name for name, entry in CLAIMS.items() if entry["in_tree"]]
+
+
+def test_every_named_set_is_in_the_tree_and_they_are_small() -> None:
+    assert set(HERE) == set(SETS)
+    assert all((FOLDER / CLAIMS[n]["file"]).exists() for n in HERE)
+    assert sum((FOLDER / CLAIMS[n]["file"]).stat().st_size for n in HERE) < 30_000_000
+    assert {n for n in CLAIMS if n not in HERE} == {f"sudoku-9-17-{role}" for role, _ in CLUES.counts}
+
+
+def test_the_manifest_holds_the_settings_the_sets_are_made_from() -> None:
+    for name in HERE:
+        assert CLAIMS[name]["settings"] == SETS[name].settings.as_json()
+        assert CLAIMS[name]["role"] == SETS[name].role
+
+
+def test_counts_are_the_papers() -> None:
+    counts = {name: CLAIMS[name]["count"] for name in CLAIMS}
+    assert counts["futoshiki-6-train"] == 12_300
+    assert counts["coloring-4-train"] == 25_010
+    assert counts["sudoku-24-train"] == 8_000
+    assert counts["sudoku-9-train"] == counts["sudoku-9-17-train"] == 10_000
+    assert counts["sudoku-9-17-test"] == 1_800
+    for name in [f"futoshiki-{k}" for k in range(6, 13)] + [f"coloring-{k}" for k in range(4, 8)]:
+        assert counts[f"{name}-test"] == 1_000
+    for size in (9, 10, 12, 15, 16):
+        assert counts[f"sudoku-{size}-test"] == 1_000
+    assert counts["sudoku-24-test"] == counts["sudoku-25-test"] == 200
+    assert all(counts[f"{n}-hard"] == 300 for n in ("sudoku-9", "sudoku-12", "sudoku-16", "futoshiki-9"))
+
+
+@pytest.mark.parametrize("name", HERE)
+def test_checksums_masks_and_a_sample_of_each_set(name: str) -> None:
+    checked = verify_set(name, CLAIMS[name], FOLDER, quick=True)
+    assert checked.ok, checked.problems
+    dataset = load_dataset(FOLDER / CLAIMS[name]["file"])
+    # A few puzzles of each set in full; `outgrow data verify` does all of them.
+    for i in np.linspace(0, len(dataset) - 1, 4).astype(int).tolist():
+        instance, record = dataset[i], dataset.record(i)
+        assert instance.judge(dataset.solution(i)).solved
+        if dataset.puzzle == "coloring":
+            fewer = coloring.build(record.pairs, np.zeros(len(record.solution), dtype=np.int16), dataset.size - 1)
+            with ExactSolver(fewer.csp) as solver:
+                assert solver.solve(break_symmetry=True).status == "unsatisfiable"
+        elif record.flags.get("unique"):
+            with ExactSolver(instance.csp) as solver:
+                assert solver.count(instance.givens, limit=2).count == 1
+
+
+def test_sets_share_no_solution() -> None:
+    checked = [verify_set(name, CLAIMS[name], FOLDER, quick=True) for name in HERE]
+    assert check_shared(checked, CLAIMS) == []
+
+
+def test_hard_sets_are_graded() -> None:
+    for size in (9, 12, 16):
+        singles = load_dataset(FOLDER / f"sudoku-{size}-hard.npz").flags["singles"]
+        assert set(singles.tolist()) <= {0, 1}
+        assert (singles == 0).any()
+
+
+def test_a_set_is_made_again_from_its_seed(tmp_path: Path) -> None:
+    name = "futoshiki-6-valid"
+    assert generate(SETS[name].settings, tmp_path / "again.npz").sha256 == CLAIMS[name]["sha256"]
+
+
+# A verifier that cannot fail proves nothing: plant a fault of every kind.
+
+
+def plant(folder: Path, records: list[Record], like: Dataset, **claims: Any) -> tuple[str, dict[str, Any]]:
+    dataset = Dataset.of(records, puzzle=like.puzzle, size=like.size, shape=like.shape, settings=like.settings)
+    dataset.save(folder / "planted-test.npz")
+    return "planted-test", {**describe("planted-test", dataset, folder), **claims}
+
+
+@pytest.fixture(scope="module")
+def boards(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return generate(default_settings("sudoku", 9, 13, seed=77), tmp_path_factory.mktemp("boards") / "a.npz")
+
+
+def records_of(dataset: Dataset) -> list[Record]:
+    return [dataset.record(i) for i in range(len(dataset))]
+
+
+def test_sound_records_pass(boards: Dataset, tmp_path: Path) -> None:
+    checked = verify_set(*plant(tmp_path, records_of(boards), boards), tmp_path)
+    assert checked.ok, checked.problems
+    assert checked.facts == {"unique": 13}
+
+
+def test_a_wrong_solution_is_found(boards: Dataset, tmp_path: Path) -> None:
+    records = records_of(boards)
+    wrong = records[2].solution.copy()
+    wrong[[0, 1]] = wrong[[1, 0]]
+    records[2] = Record(wrong, records[2].given, flags=records[2].flags)
+    assert any("breaks a rule" in p for p in verify_set(*plant(tmp_path, records, boards), tmp_path).problems)
+
+
+def test_a_puzzle_with_more_solutions_is_found(boards: Dataset, tmp_path: Path) -> None:
+    records = records_of(boards)
+    none = np.zeros(81, dtype=np.bool_)
+    none[:22] = True
+    records[0] = Record(records[0].solution, none, flags=records[0].flags)
+    assert any("more than one" in p for p in verify_set(*plant(tmp_path, records, boards), tmp_path).problems)
+
+
+def test_a_mask_off_its_level_is_found(boards: Dataset, tmp_path: Path) -> None:
+    records = records_of(boards)
+    more = records[0].given.copy()
+    more[np.flatnonzero(~more)[0]] = True
+    records[0] = Record(records[0].solution, more, flags=records[0].flags)
+    assert any("level" in p for p in verify_set(*plant(tmp_path, records, boards), tmp_path, quick=True).problems)
+
+
+def test_uneven_levels_are_found(boards: Dataset, tmp_path: Path) -> None:
+    records = records_of(boards)
+    assert any(
+        "evenly" in p
+        for p in verify_set(*plant(tmp_path, [*records, records[0], records[0]], boards), tmp_path).problems
+    )
+
+
+def test_a_puzzle_that_is_not_minimal_is_found(tmp_path: Path) -> None:
+    made = generate(default_settings("sudoku", 4, 3, style="minimal", levels=(0, 0)), tmp_path / "a.npz")
+    records = records_of(made)
+    more = records[1].given.copy()
+    more[np.flatnonzero(~more)[0]] = True
+    records[1] = Record(records[1].solution, more, flags=records[1].flags)
+    assert any("minimal" in p for p in verify_set(*plant(tmp_path, records, made), tmp_path).problems)
+
+
+def test_a_wrong_grade_is_found(tmp_path: Path) -> None:
+    made = generate(default_settings("sudoku", 9, 3, style="minimal", levels=(0, 0)), tmp_path / "a.npz")
+    records = records_of(made)
+    records[0] = Record(
+        records[0].solution, records[0].given, flags={**records[0].flags, "singles": 1 - records[0].flags["singles"]}
+    )
+    assert any("graded" in p for p in verify_set(*plant(tmp_path, records, made), tmp_path).problems)
+
+
+def test_a_graph_that_needs_fewer_colors_is_found(tmp_path: Path) -> None:
+    made = generate(default_settings("coloring", 4, 4, nodes=(40, 43)), tmp_path / "a.npz")
+    records = records_of(made)
+    records[1] = Record(records[1].solution, records[1].given, records[1].pairs[:20], records[1].flags)
+    assert any("colors" in p for p in verify_set(*plant(tmp_path, records, made), tmp_path).problems)
+
+
+def test_a_missing_sign_is_found(tmp_path: Path) -> None:
+    made = generate(default_settings("futoshiki", 5, 2, levels=(30, 30)), tmp_path / "a.npz")
+    records = records_of(made)
+    records[1] = Record(records[1].solution, records[1].given, records[1].pairs[1:], records[1].flags)
+    assert any("signs" in p for p in verify_set(*plant(tmp_path, records, made), tmp_path).problems)
+
+
+def test_a_manifest_that_lies_is_found(boards: Dataset, tmp_path: Path) -> None:
+    for lie in ({"count": 14}, {"size": 8}, {"sha256": "0" * 64}):
+        assert not verify_set(*plant(tmp_path, records_of(boards), boards, **lie), tmp_path, quick=True).ok
+    name, claims = plant(tmp_path, records_of(boards), boards)
+    (tmp_path / "planted-test.npz").unlink()
+    assert not verify_set(name, claims, tmp_path).ok
+
+
+def test_shared_solutions_are_found(boards: Dataset, tmp_path: Path) -> None:
+    name, claims = plant(tmp_path, records_of(boards), boards)
+    once = verify_set(name, claims, tmp_path, quick=True)
+    twice = verify_set("other", {**claims, "role": "train"}, tmp_path, quick=True)
+    assert check_shared([once, twice], {name: claims, "other": {**claims, "role": "train"}}) == [
+        f"{name} and other share 13 solutions"
+    ]
+
+
+def test_sudoku_9_17_has_equal_levels_and_different_origins(tmp_path: Path) -> None:
+    """From a stand-in for the list: puzzles of 24 givens, of which there are enough."""
+    chosen = ClueSettings(counts=(("train", 8), ("valid", 4), ("test", 4)), givens=(24, 27), seed=1)
+    clues = tmp_path / "clues.txt"
+    listed = generate(default_settings("sudoku", 9, 20, levels=(24, 24)), tmp_path / "listed.npz")
+    lines = [render(puzzle, format="line") for puzzle in listed]
+    clues.write_text("\n".join([*lines, *lines]))  # a puzzle that stands twice is used once
+    made = build_from_clues(clues, tmp_path, settings=chosen)
+    solutions: set[bytes] = set()
+    for name, dataset in made.items():
+        levels = Counter(dataset.num_given.tolist())
+        assert max(levels.values()) == min(levels.values())
+        assert set(levels) == {24, 25, 26, 27}
+        for i in range(len(dataset)):
+            assert dataset.solution(i).tobytes() not in solutions
+            solutions.add(dataset.solution(i).tobytes())
+            assert dataset[i].judge(dataset.solution(i)).solved
+        claims = describe(name, dataset, tmp_path)
+        assert verify_set(name, claims, tmp_path).ok
+    again = build_from_clues(clues, tmp_path / "again", settings=chosen)
+    assert {n: d.sha256 for n, d in made.items()} == {n: d.sha256 for n, d in again.items()}
+    with pytest.raises(OutgrowError, match="different solutions needed"):
+        build_from_clues(clues, tmp_path, settings=ClueSettings(givens=(24, 27)))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1" * 17 + "0" * 64, "no solution"),
+        ("0" * 80, "81 digits"),
+        ("12345678" + "0" * 73, "17 clues"),
+        ("x" * 81, "81 digits"),
+    ],
+)
+def test_a_bad_list_of_clues_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "clues.txt").write_text(text)
+    with pytest.raises(InputError, match=message) as caught:
+        build_from_clues(tmp_path / "clues.txt", tmp_path)
+    assert caught.value.line == 1
+
+
+def test_the_manifest_is_written_whole(tmp_path: Path, boards: Dataset) -> None:
+    boards.save(tmp_path / "a-test.npz")
+    update_manifest(tmp_path, {"b": {"x": 1}})
+    update_manifest(tmp_path, {"a": {"x": 2}})
+    assert list(read_manifest(tmp_path)["sets"]) == ["a", "b"]
+    (tmp_path / "manifest.json").write_text("[]")
+    with pytest.raises(OutgrowError, match="not a manifest"):
+        read_manifest(tmp_path)
+    shutil.rmtree(tmp_path)
+    with pytest.raises(OutgrowError, match="no such file"):
+        read_manifest(tmp_path)

@@ -1,0 +1,134 @@
+"""What the documents show runs, and the public names are the ones that are pinned here."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import outgrow
+from outgrow.puzzles import parse
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    """(where, code) for every fenced block of that language."""
+    found = []
+    for path in DOCUMENTS:
+        for match in re.finditer(rf"^```{language}\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL):
+            line = path.read_text().count("\n", 0, match.start()) + 1
+            found.append((f"{path.relative_to(ROOT)}:{line}", match.group(1)))
+    return found
+
+
+@pytest.mark.parametrize(("where", "code"), blocks("python"))
+def test_python_blocks_run(where: str, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    exec(compile(code, where, "exec"), {})
+
+
+@pytest.mark.parametrize(("where", "code"), blocks("json"))
+def test_json_blocks_are_puzzles(where: str, code: str) -> None:
+    assert len(parse(code)) == len(code.strip().splitlines())
+
+
+@pytest.mark.parametrize(("where", "code"), blocks("sh"))
+def test_commands_exist(where: str, code: str) -> None:
+    from outgrow.cli.main import cli
+
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for line in code.splitlines():
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["make"]:
+            assert words[1] in targets
+        elif words:
+            assert words[0] == "outgrow", line
+            context = cli.make_context("outgrow", words[1:], resilient_parsing=True)
+            command = cli.get_command(context, words[1])
+            assert command is not None, line
+            options = {option for parameter in _all_parameters(command, words) for option in parameter.opts}
+            assert {w.split("=")[0] for w in words if w.startswith("--")} <= options, line
+
+
+def _all_parameters(command: object, words: list[str]) -> list[object]:
+    inner = getattr(command, "commands", {}).get(words[2]) if len(words) > 2 else None
+    return [*command.params, *(inner.params if inner else [])]  # type: ignore[attr-defined]
+
+
+def test_links_lead_somewhere() -> None:
+    for path in DOCUMENTS:
+        for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", path.read_text()):
+            if not target.startswith("http"):
+                assert (path.parent / target).exists(), f"{path.name} links to {target}"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)
+def test_examples_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", [str(path), str(tmp_path / "out.svg")])
+    runpy.run_path(str(path), run_name="__main__")
+
+
+def test_the_latin_square_uses_public_names_alone() -> None:
+    text = (ROOT / "examples" / "01_latin_square.py").read_text()
+    imported = re.findall(r"^from (\S+) import (.+)$", text, re.MULTILINE)
+    assert [module for module, _ in imported] == ["outgrow"]
+    assert set(imported[0][1].split(", ")) <= set(outgrow.__all__)
+
+
+def test_public_names() -> None:
+    assert outgrow.__all__ == [
+        "Budget",
+        "DamagedFile",
+        "Dataset",
+        "ExactSolver",
+        "GroundCSP",
+        "Groups",
+        "InputError",
+        "Instance",
+        "LiftedCSP",
+        "OutgrowError",
+        "Verdict",
+        "__version__",
+        "constraint_graph",
+        "judge",
+        "judge_batch",
+        "load_dataset",
+        "parse",
+        "parse_one",
+        "relation_graph",
+        "render",
+        "sample_puzzles",
+        "solve_exact",
+    ]
+    assert all(getattr(outgrow, name) is not None for name in outgrow.__all__)
+
+
+def test_the_training_path_needs_numpy_alone() -> None:
+    """A bare GPU machine has no python-sat, click or rich: reading puzzles, data sets and verdicts must not ask for them."""
+    script = """
+import sys
+for name in ("pysat", "click", "rich"):
+    sys.modules[name] = None
+import outgrow
+from outgrow.data import load_dataset
+from outgrow.puzzles import parse_one
+data = load_dataset("datasets/sudoku-9-valid.npz")
+assert data[0].judge(data.solution(0)).solved
+"""
+    subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True)
+
+
+def test_the_readme_table_is_made_from_the_results() -> None:
+    figures = json.loads((ROOT / "results" / "generators.json").read_text())["figures"]
+    readme = (ROOT / "README.md").read_text()
+    for figure in figures:
+        if figure["to_reach"]:
+            assert f"| {figure['generator']} | {figure['puzzles_per_second_and_core']:.0f} |" in readme
