@@ -276,10 +276,11 @@ class ExactSolver:
         """From now on the search tries these values first: (V,) wanted values, or (V, K) weights."""
         size, values = self.csp.num_variables, self.csp.num_values
         first = np.argmax(hints, axis=1) + 1 if hints.ndim == 2 else self.csp.assignment(hints.astype(np.int64))
-        phases = -np.arange(1, size * values + 1)
-        wanted = np.flatnonzero(first)
-        phases[wanted * values + first[wanted] - 1] *= -1
-        self._solver.set_phases(phases.tolist())
+        phases = list(range(-1, -size * values - 1, -1))
+        for variable, value in enumerate(first.tolist()):
+            if value:
+                phases[variable * values + value - 1] *= -1
+        self._solver.set_phases(phases)
 
     def new_switch(self) -> int:
         """A fresh literal to hang clauses on; `retire` drops them again."""
@@ -307,14 +308,14 @@ class ExactSolver:
         return (np.arange(self.csp.num_variables) * self.csp.num_values + assignment).tolist()
 
     def find_other(
-        self, literals: list[int], kept: list[int], switch: int, budget: Budget | None = None
+        self, literals: list[int], assumptions: list[int], budget: Budget | None = None
     ) -> list[int] | bool | None:
-        """Where a solution that keeps variables `kept` of `literals` (excluded under `switch`) differs from it.
+        """Where a solution under these assumptions differs from the assignment that `literals` stand for.
 
-        False if it is the only one (`core` then says which of the kept ones were needed); None if the budget ran out.
+        False if there is none (`core` then says which of the assumptions were needed); None if the budget ran out. To look for
+        *another* solution, `exclude` this one under a switch and assume the switch.
         """
-        assumptions = [switch, *(literals[i] for i in kept)]
-        answer = _Meter(budget).call(self._solver, assumptions)
+        answer = self._call(_Meter(budget), assumptions)
         if not answer:
             return answer
         model = self._solver.get_model()
@@ -333,12 +334,9 @@ class ExactSolver:
         consistent, literals = self._solver.propagate(assumptions=self._assumptions(givens))
         if not consistent:
             return None
-        found = np.zeros(self.csp.num_variables, dtype=np.int16)
-        values = self.csp.num_values
-        for lit in literals:
-            if lit > 0:
-                found[(lit - 1) // values] = (lit - 1) % values + 1
-        return found
+        found = np.zeros(self.csp.num_variables * self.csp.num_values, dtype=np.int16)
+        found[[lit - 1 for lit in literals if lit > 0]] = 1
+        return found.reshape(self.csp.num_variables, -1) @ np.arange(1, self.csp.num_values + 1, dtype=np.int16)
 
     def _call(self, meter: _Meter, assumptions: list[int]) -> bool | None:
         if self.engine != "glucose4" and (meter.deadline or meter.conflicts) is not None:

@@ -150,14 +150,15 @@ class _Board:
         self.literals = solver.literals(solution)
         self.variables = len(self.literals)
         self.order: list[int] = rng.permutation(self.variables).tolist()
+        self.ordered = [(1 << i, self.literals[i]) for i in self.order]
         solver.exclude(solution, self.switch)
         # Other solutions are looked for close by: small witnesses say more.
         solver.prefer(solution)
 
     def ask(self, kept: int) -> list[int] | bool | None:
         """`ExactSolver.find_other` for these givens; another solution joins the witnesses."""
-        given = [i for i in self.order if kept >> i & 1]
-        other = self.solver.find_other(self.literals, given, self.switch, self.budget)
+        given = [literal for bit, literal in self.ordered if kept & bit]
+        other = self.solver.find_other(self.literals, [self.switch, *given], self.budget)
         if other:
             assert not isinstance(other, bool)
             self.witnesses.append(_bits(other))
@@ -166,7 +167,7 @@ class _Board:
     def used(self) -> int:
         """After a proof that the solution is the only one: the givens it rests on."""
         core = self.solver.core()
-        return _bits([i for i, literal in enumerate(self.literals) if literal in core])
+        return sum(bit for bit, literal in self.ordered if literal in core)
 
     def answer(self, status: Literal["done", "stuck", "ran_out"], kept: int) -> Dug:
         given = np.zeros(self.variables, dtype=np.bool_)

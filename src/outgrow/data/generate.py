@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -277,12 +278,11 @@ class _Boards:
         self.budget = None if small else Budget(conflicts=settings.conflicts)
         self.solver = ExactSolver(csp, engine)
         self.sampler = ExactSolver(csp) if small else self.solver
-        self.singles = ExactSolver(csp) if settings.style == "minimal" else None
         self.swaps = Swaps.of(csp)
 
     def close(self) -> None:
-        for solver in {self.solver, self.sampler, self.singles} - {None}:
-            solver.close()
+        self.solver.close()
+        self.sampler.close()
 
     def sample(self) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.integer] | None]:
         """A solution, and order signs for it if the puzzle has any."""
@@ -314,8 +314,8 @@ class _Boards:
                 flags["unique"] = 1
                 if style == "minimal":
                     flags["minimal"] = 1
-                    if less is None and self.singles is not None:
-                        found = self.singles.propagate(np.where(given, solution, 0))
+                    if less is None:
+                        found = _propagator(self.solver.csp).propagate(np.where(given, solution, 0))
                         flags["singles"] = int(found is not None and bool((found > 0).all()))
                 return Record(solution, given, *_pairs(less), flags=flags)
             if self.settings.unique == "tried":
@@ -348,6 +348,12 @@ class _Boards:
             budget=self.budget,
             exchanges=EXCHANGES if self.settings.unique == "proven" else 0,
         )
+
+
+@lru_cache(maxsize=4)
+def _propagator(csp: GroundCSP) -> ExactSolver:
+    """A solver that is never asked to solve, only to propagate: it stays as it is and serves every chunk."""
+    return ExactSolver(csp)
 
 
 class _Sudokus(_Boards):

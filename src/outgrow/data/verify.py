@@ -196,13 +196,13 @@ class _Checker:
         solver.prefer(solution)
         literals = solver.literals(solution)
         given = np.flatnonzero(record.given).tolist()
-        other = solver.find_other(literals, given, switch, _BUDGET)
+        other = solver.find_other(literals, [switch, *(literals[i] for i in given)], _BUDGET)
         if other is not False:
             yield "uniqueness could not be proven" if other is None else "has more than one solution"
         if record.flags.get("minimal"):
             for spared in given:
-                kept = [i for i in given if i != spared]
-                if not solver.find_other(literals, kept, switch, _BUDGET):
+                kept = [literals[i] for i in given if i != spared]
+                if not solver.find_other(literals, [switch, *kept], _BUDGET):
                     yield f"not minimal: {get_puzzle(self.dataset.puzzle).name_variable(self.dataset[0], spared)} can be spared"
                     break
         solver.retire(switch)
