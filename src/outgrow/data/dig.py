@@ -215,14 +215,19 @@ class _Board:
         """
         rng, variables = self.rng, self.variables
         sets = _matrix(self.witnesses, variables)
-        given = _matrix([kept], variables)[0] > 0
+        given = _matrix([kept], variables)[0]
         while given.sum() > target and questions > 0:
-            meets = sets @ given
+            # No matrix products: on matrices this small, BLAS threads cost twice what they compute.
             inside = np.flatnonzero(given)
+            meets = sets[:, inside].sum(axis=1)
             alone = sets[meets == 1]
-            owner = alone[:, inside]
+            owner = alone[:, inside].argmax(axis=1)
+            order = np.argsort(owner)
+            owners, first_row = np.unique(owner[order], return_index=True)
             # freed[i, c]: with c let in, given i is needed by no witness any more.
-            freed = owner.T @ alone == owner.sum(axis=0)[:, None]
+            freed = np.ones((len(inside), variables), dtype=np.bool_)
+            if len(owners):
+                freed[owners] = np.logical_and.reduceat(alone[order], first_row, axis=0)
             freed[:, inside] = False
             gain = freed.sum(axis=0)
             pairs = sets[meets == 2]
@@ -231,8 +236,9 @@ class _Board:
                 if gain[entering] < 2:
                     break
                 leaving = inside[freed[:, entering]]
-                shared = pairs[pairs[:, entering] == 0][:, leaving]
-                first, second = np.nonzero(np.triu(shared.T @ shared == 0, k=1))
+                shared = pairs[~pairs[:, entering]][:, leaving]
+                together = (shared[:, :, None] & shared[:, None, :]).any(axis=0)
+                first, second = np.nonzero(np.triu(~together, k=1))
                 if len(first):
                     chosen = int(rng.integers(len(first)))
                     trade[[leaving[first[chosen]], leaving[second[chosen]]]] = False
@@ -281,9 +287,9 @@ def _members(bits: int) -> list[int]:
     return members
 
 
-def _matrix(sets: list[int], variables: int) -> npt.NDArray[np.float32]:
-    """Bit sets as rows of 0 and 1: (number of sets, V)."""
+def _matrix(sets: list[int], variables: int) -> npt.NDArray[np.bool_]:
+    """Bit sets as rows: (number of sets, V)."""
     width = (variables + 7) // 8
     packed = b"".join(bits.to_bytes(width, "little") for bits in sets)
     rows = np.frombuffer(packed, dtype=np.uint8).reshape(-1, width)
-    return np.unpackbits(rows, axis=1, bitorder="little")[:, :variables].astype(np.float32)
+    return np.unpackbits(rows, axis=1, bitorder="little")[:, :variables].astype(np.bool_)
