@@ -300,15 +300,15 @@ def test_chromatic_numbers_of_graphs_without_triangles_are_proven(break_symmetry
 # ---- edges of what can be stated
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_group_larger_than_the_value_set_is_unsatisfiable_at_once(engine: Engine) -> None:
-    """Thirteen pigeons in twelve holes as pairs would take years."""
+def test_a_group_larger_than_the_value_set_is_unsatisfiable_at_once() -> None:
+    """Stated in pairs, a pigeonhole of this size is out of reach."""
     csp = DIFFER.ground(variables=13, values=12, facts={"nbr": Groups([range(13)])})
-    with ExactSolver(csp, engine) as solver:
-        assert solver.solve().status == "unsatisfiable"
-        assert solver.count().count == 0
-        assert solver.nearest([1] * 13).status == "unsatisfiable"
+    budget = Budget(conflicts=1)
+    with ExactSolver(csp) as solver:
         assert solver.propagate([0] * 13) is None
+        assert solver.solve(budget=budget).status == "unsatisfiable"
+        assert solver.count(budget=budget).status == "exact"
+        assert solver.nearest([1] * 13, budget=budget).status == "unsatisfiable"
 
 
 def test_a_group_whose_members_need_not_differ_may_be_larger_than_the_value_set() -> None:
@@ -362,7 +362,7 @@ def test_a_csp_too_large_is_refused_before_a_clause_is_made(monkeypatch: pytest.
 def test_blocks_of_clauses_together_are_the_whole_csp(monkeypatch: pytest.MonkeyPatch) -> None:
     csp = sudoku.build(2, 2, np.zeros(16, dtype=int)).csp
     whole = sorted(sorted(clause) for block in encode(csp) for clause in block)
-    monkeypatch.setattr(exact, "_BLOCK", 7)
+    monkeypatch.setattr(exact, "_BLOCK", 12)
     assert sorted(sorted(clause) for block in encode(csp) for clause in block) == whole
 
 
@@ -465,6 +465,16 @@ def test_after_running_out_a_solver_answers_as_before(budget: Budget) -> None:
         assert solver.solve([1, 0, 1] + [0] * 9).status == "unsatisfiable"
 
 
+@pytest.mark.parametrize(
+    ("first", "then"), [(Budget(conflicts=200), Budget(seconds=60)), (Budget(seconds=0.05), Budget(conflicts=10**7))]
+)
+def test_a_spent_budget_does_not_cut_the_next_one_short(first: Budget, then: Budget) -> None:
+    """The second proof takes thousands of conflicts, so a limit or an interruption left behind would stop it."""
+    with ExactSolver(LOOSE) as solver:
+        assert solver.solve(APART, budget=first).status == "ran_out"
+        assert solver.solve([1, 2, 3, 4] + [0] * 8, budget=then).status == "unsatisfiable"
+
+
 def test_breaking_the_symmetry_proves_at_once_what_a_budget_cannot() -> None:
     with ExactSolver(HARD) as solver:
         assert solver.solve(budget=Budget(conflicts=300)).status == "ran_out"
@@ -510,7 +520,8 @@ def test_nearest_falls_back_on_a_solution_when_its_budget_ends(budget: Budget) -
     """A solution is easy to find; that none keeps both wanted values is not to be proven."""
     with ExactSolver(LOOSE) as solver:
         nearest = solver.nearest(APART, budget=budget)
-    assert (nearest.status, nearest.agreement, nearest.bound) == ("ran_out", 1, 2)
+    assert (nearest.status, nearest.bound) == ("ran_out", 2)
+    assert nearest.agreement <= 1
     assert nearest.assignment is not None
     assert judge(LOOSE, nearest.assignment).solved
     assert nearest.seconds < 3
@@ -622,7 +633,9 @@ def test_symmetry_is_kept_where_values_differ_or_are_given() -> None:
         assert answer.assignment.tolist() == [3, 2, 1]
     with ExactSolver(complete(3, 3)) as solver:
         for givens in ([3, 2, 1], [0, 1, 2], [2, 0, 0]):
-            assert solver.solve(givens, break_symmetry=True).status == "solved"
+            answer = solver.solve(givens, break_symmetry=True)
+            assert answer.assignment is not None
+            assert judge(solver.csp, answer.assignment, givens).solved
 
 
 def test_a_clique_is_real_and_cannot_be_extended() -> None:
@@ -644,6 +657,11 @@ def test_a_clique_needs_constraints_that_forbid_equal_values() -> None:
     )
     csp = lifted.ground(5, 3, {"close": Groups([[0, 1, 2]]), "less": [(4, 3)]})
     assert sorted(find_clique(csp)) == [3, 4]
+
+
+def test_a_clique_is_found_whatever_the_direction_of_the_facts() -> None:
+    csp = DIFFER.ground(variables=4, values=3, facts={"nbr": [(0, 1), (1, 2), (2, 0)]})
+    assert sorted(find_clique(csp)) == [0, 1, 2]
 
 
 def test_a_complete_graph_is_one_clique() -> None:
@@ -751,7 +769,7 @@ def test_constraints_under_a_switch_hold_while_it_is_assumed() -> None:
         switch = solver.new_switch()
         solver.constrain("lt", signs, switch)
         assert solver.count(limit=1_000).count == 576
-        found = 0
+        found, board = 0, np.ones(16, dtype=np.int16)
         while solver._solver.solve(assumptions=[switch]):
             board = solver._read_model()
             assert rules.hold(board.tolist())
@@ -759,6 +777,7 @@ def test_constraints_under_a_switch_hold_while_it_is_assumed() -> None:
             found += 1
         assert found == expected
         solver.retire(switch)
+        assert solver.find_other(solver.literals(board), [switch]) is False, "a retired switch cannot be assumed"
         assert solver.count(limit=1_000).count == 576
 
 
@@ -770,7 +789,7 @@ def test_another_solution_is_told_by_where_it_differs() -> None:
         solver.exclude(board, switch)
         literals = solver.literals(board)
         kept = [0, 1, 2, 3, 4, 6]
-        where = solver.find_other(literals, kept, switch)
+        where = solver.find_other(literals, [switch, *(literals[i] for i in kept)])
         assert isinstance(where, list)
         assert where
         assert not set(where) & set(kept)
@@ -788,7 +807,7 @@ def test_the_only_solution_has_a_core_that_makes_it_so() -> None:
         switch = solver.new_switch()
         solver.exclude(board, switch)
         literals = solver.literals(board)
-        assert solver.find_other(literals, list(range(36)), switch) is False
+        assert solver.find_other(literals, [switch, *literals]) is False
         core = solver.core()
         givens = [int(v) if literals[i] in core else 0 for i, v in enumerate(board)]
         assert core <= {switch, *literals}
@@ -799,5 +818,6 @@ def test_looking_for_another_solution_may_run_out() -> None:
     board = [1, 2, *range(2, 12)]
     with ExactSolver(LOOSE) as solver:
         switch = solver.new_switch()
-        found = solver.find_other(solver.literals(np.array(board)), [0, 1], switch, Budget(conflicts=100))
+        literals = solver.literals(np.array(board))
+        found = solver.find_other(literals, [switch, *literals[:2]], Budget(conflicts=100))
     assert found is None
