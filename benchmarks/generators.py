@@ -2,7 +2,7 @@
 
 The peer digs the same boards the plain way, with OR-Tools CP-SAT: take a given away, ask whether the solution is still the only one.
 
-    python benchmarks/generators.py [--json results/generators.json]
+    python benchmarks/generators.py [--json results/generators.json] [--readme README.md]
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import subprocess
 import time
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from ortools.sat.python import cp_model
@@ -91,11 +92,21 @@ def _only_solution(csp: sudoku.GroundCSP, solution: np.ndarray, kept: np.ndarray
     return solver.solve(model) == cp_model.INFEASIBLE
 
 
+def write_table(readme: Path, figures: list[dict[str, Any]]) -> None:
+    """The README's table, between its two marks."""
+    rows = ["| generator | puzzles per second and core | to reach |", "|---|---|---|"]
+    rows += [f"| {f['generator']} | {f['puzzles_per_second_and_core']:.0f} | {f['to_reach'] or '-'} |" for f in figures]
+    start, end = "<!-- generators -->", "<!-- /generators -->"
+    before, rest = readme.read_text().split(start)
+    readme.write_text(f"{before}{start}\n" + "\n".join(rows) + f"\n{end}{rest.split(end)[1]}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="write the figures here")
+    parser.add_argument("--readme", type=Path, help="rewrite the table in this file")
     arguments = parser.parse_args()
-    figures = []
+    figures: list[dict[str, Any]] = []
     print(f"{'generator':36} {'per second':>10} {'to reach':>9} {'certified':>10}")
     for name, settings, target, chunks in CASES:
         rate, certified = measure(settings, chunks)
@@ -128,6 +139,8 @@ def main() -> None:
                 "ratio": round(ratio, 1),
             }
         )
+    if arguments.readme:
+        write_table(arguments.readme, figures)
     if arguments.json:
         commit = subprocess.run(
             ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False

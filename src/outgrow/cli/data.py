@@ -49,7 +49,7 @@ def list_sets(folder: Path | None, as_json: bool) -> None:
 
     from outgrow.cli.terminal import console
 
-    table = Table("name", "for", "puzzles", "size", "givens left open", "here", box=None)
+    table = Table("name", "for", "puzzles", "size", "masked, or givens", "here", box=None)
     for name, entry in sets.items():
         settings = entry["settings"]
         low, high = settings.get("levels", settings.get("givens", (0, 0)))

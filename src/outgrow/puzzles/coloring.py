@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from outgrow.csp import LiftedCSP
+from outgrow.errors import InputError
 from outgrow.puzzles.drawing import color_of, svg_document, svg_line, svg_text
 from outgrow.puzzles.instance import Format, Instance, Puzzle, Span, Values, neq
 from outgrow.puzzles.reading import Reader, Text, shorten
@@ -54,103 +55,116 @@ def _restore(
 # ---- reading
 
 _HEADER = re.compile(r"p\s+(edge|edges|col|color)\b.*")
-_EDGE = re.compile(r"e\s+\S.*")
-_LOOK_AHEAD = 10_000
+_EDGE = re.compile(r"e(\s+\d+){1,3}")
+_SIDE = re.compile(r"c\s+(k|given)\s+[-+\d].*")  # and not 'c given by', which is a comment
+_SUDOKU = frozenset("._0123456789abcdefghijklmnopqrstuvwxyz")  # 'c . 3 . .' is a row of one
+_LOOK_AHEAD = 1_000
+
+Given = tuple[int, str, int]  # a color, and the file and line that say so
 
 
 def _claims(text: Text) -> bool:
     if text.options.puzzle == "coloring":
         return True
-    line = text.current.strip()
-    if _HEADER.fullmatch(line) or _EDGE.fullmatch(line):
-        return True
-    if line != "c" and not line.startswith(("c ", "c\t")):
+    words = text.current.split(maxsplit=40)
+    if len(words) > 5 and all(word in _SUDOKU for word in words):
         return False
-    for below in text.ahead(_LOOK_AHEAD):  # comments may come before the header
-        below = below.strip()
-        if below and below != "c" and not below.startswith(("c ", "c\t")):
-            return bool(_HEADER.fullmatch(below) or _EDGE.fullmatch(below))
+    for line in text.ahead(_LOOK_AHEAD):  # comments may come before the header
+        line = line.strip()
+        if _is_comment(line):
+            if _SIDE.fullmatch(line):
+                return True
+        elif line and line[0] != "#":
+            return bool(_HEADER.fullmatch(line) or _EDGE.fullmatch(line))
     return False
+
+
+def _is_comment(line: str) -> bool:
+    return line == "c" or line.startswith(("c ", "c\t"))
 
 
 def _read(text: Text) -> Instance:
     """A DIMACS graph, to the end of the text. Comments `c k 4` and `c given NODE COLOR` say what DIMACS cannot."""
-    start = text.line
+    start = header_line = text.line
     nodes = declared = None
-    header_line = start
-    edges: list[tuple[int, int]] = []
+    ends: list[int] = []  # two for each edge
     side: list[tuple[int, str]] = []
-    while text.at < len(text.lines):
-        words = text.current.split()
+    for number in range(start, len(text.lines) + 1):
+        line = text.lines[number - 1]
+        words = line.split(maxsplit=4)  # one more than the longest line has
         if not words or words[0][0] == "#":
-            pass
+            continue
+        if words[0] == "e":
+            if nodes is None:
+                raise text.error("no header 'p edge NODES EDGES' before the first edge", number)
+            if len(words) != 3:
+                raise text.error("an edge is 'e NODE NODE'", number)
+            x, y = _whole(text, words[1], number), _whole(text, words[2], number)
+            if not (1 <= x <= nodes and 1 <= y <= nodes):
+                raise text.error(f"edge {x} {y}: nodes are 1 to {nodes}", number)
+            if x == y:
+                raise text.error(f"a self-loop at node {x}: no color is right for it", number)
+            ends += (x, y)
         elif words[0] == "c":
-            if len(words) > 1 and words[1] in ("k", "given"):
-                side.append((text.line, " ".join(words[1:])))
+            if len(words) > 2 and words[1] in ("k", "given") and _SIDE.fullmatch(line.strip()):
+                side.append((number, line))
         elif words[0] == "p":
             if nodes is not None:
-                raise text.error("a second header 'p'; one graph a file")
-            if edges:
-                raise text.error("the header 'p edge NODES EDGES' must come before the edges")
+                raise text.error(f"a second header 'p', the first is on line {header_line}; one graph a file", number)
             if len(words) != 4 or words[1] not in ("edge", "edges", "col", "color"):
-                raise text.error("the header is 'p edge NODES EDGES'")
-            nodes, declared = _whole(text, words[2]), _whole(text, words[3])
-            header_line = text.line
+                raise text.error("the header is 'p edge NODES EDGES'", number)
+            nodes, declared = _whole(text, words[2], number), _whole(text, words[3], number)
+            header_line = number
             if not 1 <= nodes <= MAX_NODES:
-                raise text.error(f"{nodes} nodes; a graph has 1 to {MAX_NODES:,}")
-        elif words[0] == "e":
-            if nodes is None:
-                raise text.error("no header 'p edge NODES EDGES' before the first edge")
-            if len(words) != 3:
-                raise text.error("an edge is 'e NODE NODE'")
-            x, y = _whole(text, words[1]), _whole(text, words[2])
-            if not (1 <= x <= nodes and 1 <= y <= nodes):
-                raise text.error(f"edge {x} {y}: nodes are 1 to {nodes}")
-            if x == y:
-                raise text.error(f"a self-loop at node {x}: no color is right for it")
-            edges.append((x, y))
-        elif words[0] == "n" and len(words) == 3:
-            pass  # a node's weight, which coloring does not use
-        else:
-            raise text.error(f"no line of a DIMACS graph: {shorten(text.current, 60)!r}")
-        text.at += 1
+                raise text.error(f"{nodes} nodes; a graph has 1 to {MAX_NODES:,}", number)
+        elif words[0] != "n" or len(words) != 3:  # a node's weight, which coloring does not use
+            raise text.error(f"no line of a DIMACS graph: {shorten(line, 60)!r}", number)
+    text.at = len(text.lines)
     if nodes is None or declared is None:
         raise text.error("no header 'p edge NODES EDGES'", start)
-    distinct = len({(min(e), max(e)) for e in edges})
+    edges = np.array(ends, dtype=np.int64).reshape(-1, 2) - 1
+    distinct = len(np.unique(edges.min(axis=1) * nodes + edges.max(axis=1)))
     # Some published files list every edge twice, or count it twice in the header.
     if declared not in (len(edges), distinct, 2 * distinct):
         raise text.error(f"the header says {declared} edges, the text has {len(edges)}; is it cut off?", header_line)
     colors, givens = read_side(text, side, nodes)
-    if text.options.side is not None:
-        more = [(i, line) for i, line in enumerate(text.options.side.splitlines(), start=1)]
+    if text.options.side is not None:  # has the last word over the file, and --colors over both
+        more = list(enumerate(text.options.side.split("\n"), start=1))
         side_colors, side_givens = read_side(Text([], text.options.side_name), more, nodes)
         colors = side_colors or colors
         givens |= side_givens
-    colors = text.options.colors or colors
+    if text.options.colors is not None:
+        colors = text.options.colors
     if colors is None:
         raise text.error("how many colors? Name them with --colors K, or a line 'c k K' in the file", header_line)
+    if not 1 <= colors <= MAX_COLORS:
+        raise text.error(f"{colors} colors; there may be 1 to {MAX_COLORS:,}", header_line)
     values = np.zeros(nodes, dtype=np.int64)
-    for node, color in givens.items():
+    for node, (color, source, line) in givens.items():
         if color > colors:
-            raise text.error(f"node {node} is given color {color}; there are {colors}", header_line)
+            raise InputError(f"node {node} is given color {color}; there are {colors}", source=source, line=line)
         values[node - 1] = color
-    return build(np.array(edges, dtype=np.int64).reshape(-1, 2) - 1, values, colors)
+    return build(edges, values, colors)
 
 
-def _whole(text: Text, word: str, line: int | None = None) -> int:
+def _whole(text: Text, word: str, line: int) -> int:
     if not (word.isascii() and word.isdigit() and len(word) < 12):
         raise text.error(f"{shorten(word, 20)!r} is no number", line)
     return int(word)
 
 
-def read_side(text: Text, lines: list[tuple[int, str]], nodes: int) -> tuple[int | None, dict[int, int]]:
+def read_side(text: Text, lines: list[tuple[int, str]], nodes: int) -> tuple[int | None, dict[int, Given]]:
     """The number of colors (`k 4`) and the givens (`given NODE COLOR`) from numbered lines."""
     colors: int | None = None
-    givens: dict[int, int] = {}
+    givens: dict[int, Given] = {}
     for number, line in lines:
-        words = line.split()
-        if not words or words[0][0] in "#c":
+        words = line.split(maxsplit=4)
+        if not words or words[0][0] == "#":
             continue
+        if words[0] == "c":  # as in the graph's own file
+            if not _SIDE.fullmatch(line.strip()):
+                continue
+            words = words[1:]
         if words[0] == "k" and len(words) == 2:
             if colors is not None:
                 raise text.error("the number of colors is named twice", number)
@@ -162,10 +176,10 @@ def read_side(text: Text, lines: list[tuple[int, str]], nodes: int) -> tuple[int
             if not 1 <= node <= nodes:
                 raise text.error(f"given node {node}; nodes are 1 to {nodes}", number)
             if not 1 <= color <= MAX_COLORS:
-                raise text.error(f"given color {color}; colors count from 1", number)
-            if node in givens and givens[node] != color:
-                raise text.error(f"node {node} is given twice, as {givens[node]} and {color}", number)
-            givens[node] = color
+                raise text.error(f"given color {color}; colors are 1 to {MAX_COLORS:,}", number)
+            if node in givens and givens[node][0] != color:
+                raise text.error(f"node {node} is given twice, as {givens[node][0]} and {color}", number)
+            givens[node] = (color, text.source, number)
         else:
             raise text.error(f"'k COLORS' or 'given NODE COLOR' expected: {shorten(line, 60)!r}", number)
     return colors, givens
@@ -189,9 +203,11 @@ def _from_json(item: dict[str, Any]) -> Instance:
         raise ValueError('"givens" maps nodes to colors: {"3": 1}')
     for node, color in givens.items():
         if not (node.isascii() and node.isdigit() and len(node) < 12 and 1 <= int(node) <= nodes):
-            raise ValueError(f'"givens" names node {shorten(node, 20)}; nodes are 1 to {nodes}')
+            raise ValueError(f'"givens" names node {shorten(node, 20)!r}; nodes are 1 to {nodes}')
         if type(color) is not int or not 1 <= color <= colors:
             raise ValueError(f'"givens" holds colors from 1 to {colors}')
+        if values[int(node) - 1] not in (0, color):
+            raise ValueError(f"node {int(node)} is given twice, as {values[int(node) - 1]} and {color}")
         values[int(node) - 1] = color
     return build(np.array(pairs, dtype=np.int64).reshape(-1, 2), values, colors)
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from outgrow.csp import Groups, LiftedCSP
+from outgrow.csp import GroundCSP, Groups, LiftedCSP
 from outgrow.puzzles.drawing import CELL, cell_role, svg_document, svg_line, svg_text
 from outgrow.puzzles.instance import Format, Instance, Puzzle, Span, Values, neq
 from outgrow.puzzles.reading import MAX_LINE, Reader, Text, shorten
-from outgrow.puzzles.sudoku import name_cell
+from outgrow.puzzles.sudoku import name_cell, read_board
 
 __all__ = ["FORMS", "MAX_SIZE", "PUZZLE", "adjacent_pairs", "build"]
 
@@ -41,10 +42,16 @@ FORMS = {
 }
 
 
+_SIGNS = LiftedCSP(predicates=["less(2)"], relations={"lt": lt}, constraints=["less(x, y) -> lt(x, y)"])
+
+
 @lru_cache(maxsize=64)
-def _units(size: int) -> tuple[Groups, Groups]:
+def _square(size: int, form: str) -> GroundCSP:
+    """The Latin square without signs, which all instances of a size share: 720 KB of pairs at size 36."""
     cells = np.arange(size * size).reshape(size, size)
-    return Groups(cells.tolist()), Groups(cells.T.tolist())
+    row, col = cells.tolist(), cells.T.tolist()
+    facts = {"row": Groups(row), "col": Groups(col)} if form == "units" else {"nbr": Groups([*row, *col])}
+    return FORMS[form].ground(variables=size * size, values=size, facts=facts)
 
 
 @lru_cache(maxsize=64)
@@ -76,12 +83,12 @@ def build(
         raise ValueError(
             f"a sign between cells that do not touch: row {x[0] + 1} column {x[1] + 1} and row {y[0] + 1} column {y[1] + 1}"
         )
-    row, col = _units(size)
-    if form == "units":
-        facts = {"row": row, "col": col, "less": less}
-    else:
-        facts = {"nbr": Groups([*row.members, *col.members]), "less": less}
-    csp = FORMS[form].ground(variables=size * size, values=size, facts=facts)
+    edges = np.sort(less, axis=1) @ (size * size, 1)
+    if len(np.unique(edges)) != len(edges):
+        raise ValueError("two signs between the same two cells")
+    square = _square(size, form)
+    signs = _SIGNS.ground(variables=size * size, values=size, facts={"less": less})
+    csp = replace(square, pairs={**square.pairs, "less": signs.pairs["less"]})
     return Instance("futoshiki", csp, csp.assignment(givens), (size,), notes=notes)
 
 
@@ -98,43 +105,52 @@ def _restore(
 
 # ---- reading
 
-_UNEQUAL = re.compile(r"\s*(\d{1,4})((?:a|d[a-z])*)\s*([:#])(.*)")
-_UNEQUAL_CELL = re.compile(r"(\d{1,4})([URDL]*)")
-_PIECE = re.compile(r"\d+|[._<>]")
-_UP, _DOWN = "^∧", "vV∨"
+_UNEQUAL = re.compile(r"\s*([0-9]{1,4})((?:a|d[a-z])*)\s*([:#])(.*)")
+_UNEQUAL_CELL = re.compile(r"([0-9]{1,4})([URDL]*)")
+_ROW = re.compile(r"[\s<>]*[0-9._][\s0-9._<>]*")
+_PIECE = re.compile(r"[0-9]+|[._<>]")
+_CELL = re.compile(r"[0-9]+|[._]")
+_SMALLEST_LINE = 16  # cells of the smallest Sudoku that is written on one line
+_UP = "^∧"
+_SIGN_ROW = re.compile(r"\s*[\^∧vV∨][\s\^∧vV∨]*")
 
 
-def _cut(line: str) -> list[re.Match[str]] | None:
-    """Cells and signs of a row; None if there is something else in it, or no cell."""
-    pieces = list(_PIECE.finditer(line))
-    if sum(len(p.group()) for p in pieces) != len("".join(line.split())):
-        return None
-    return pieces if any(p.group() not in "<>" for p in pieces) else None
+def _is_row(line: str) -> bool:
+    """Cells, with or without signs between them."""
+    return len(line) <= MAX_LINE and _ROW.fullmatch(line) is not None
 
 
 def _is_sign_row(line: str) -> bool:
-    return bool(line.strip()) and all(c in _UP or c in _DOWN for c in "".join(line.split()))
+    return len(line) <= MAX_LINE and _SIGN_ROW.fullmatch(line) is not None
 
 
 def _claims(text: Text) -> bool:
-    if _UNEQUAL.fullmatch(text.current):
+    """Whether there is a sign in what looks like a square of cells from here on."""
+    if text.options.puzzle == "futoshiki" or _UNEQUAL.fullmatch(text.current):
         return True
-    if text.options.puzzle == "futoshiki":
+    first = text.current
+    if "<" in first or ">" in first or _is_sign_row(first):
         return True
-    first = _cut(text.current)
-    if first is None:
+    if not _is_row(first):
         return False
-    size = sum(p.group() not in "<>" for p in first)
-    for line in text.ahead(3 * size):
-        if not line.strip():
+    cells = _CELL.findall(first)
+    size, words = len(cells), first.split()
+    if size > MAX_SIZE or any(len(cell) > 2 for cell in cells):
+        return False
+    if len(words) == 1 and len(words[0]) >= _SMALLEST_LINE:
+        return False
+    rows = 0
+    for line in text.ahead(4 * MAX_SIZE):
+        if not line.strip() or line.lstrip().startswith("#"):
             continue
         if _is_sign_row(line):
             return True
-        pieces = _cut(line) if len(line) <= MAX_LINE else None
-        if pieces is None or sum(p.group() not in "<>" for p in pieces) != size:
-            return pieces is not None and any(p.group() in "<>" for p in pieces)
-        if any(p.group() in "<>" for p in pieces):
-            return True
+        if rows == size or not _is_row(line):
+            return False
+        if "<" in line or ">" in line:
+            # A board on a line of its own is a Sudoku, and what follows it another puzzle.
+            return len(_CELL.findall(line)) == size or size < _SMALLEST_LINE
+        rows += 1
     return False
 
 
@@ -150,28 +166,36 @@ def _read_grid(text: Text) -> Instance:
     less: list[tuple[int, int]] = []
     size = 0
     above: list[tuple[int, int]] = []  # first and last column of each cell in the row above
+    words: list[str] = []  # and what stands in them
+    signed: set[int] = set()  # columns with a sign under the row above
     rows = 0
-    while rows < size or not rows:
-        if not text.skip_blank():
-            raise text.error(f"{size} rows of {size} cells expected, the text ends after {rows}", len(text.lines))
-        line = text.current.expandtabs()
+    end = start
+    while text.skip_blank():
+        line = text.current if len(text.current) > MAX_LINE else text.current.expandtabs()
         if _is_sign_row(line):
             if not rows:
                 raise text.error("a row of cells must come before the signs ^ and v")
+            if rows == size:
+                raise text.error(f"signs under the last of {size} rows")
             for match in re.finditer(r"\S", line):
                 column = _nearest(above, match.start())
                 if column is None:
                     raise text.error(f"the sign in column {match.start() + 1} stands under no cell")
+                if column in signed:
+                    raise text.error(f"two signs under row {rows} column {column + 1}")
+                signed.add(column)
                 upper, lower = (rows - 1) * size + column, rows * size + column
                 less.append((upper, lower) if match.group() in _UP else (lower, upper))
             text.at += 1
             continue
-        pieces = _cut(line) if len(line) <= MAX_LINE else None
-        if pieces is None:
-            raise text.error(f"no row of a Futoshiki: {shorten(line, 60)!r}")
-        above = []
+        if rows and rows == size:
+            break
+        if not _is_row(line):
+            where = f"; {size} rows of {size} cells expected, found {rows}" if rows else ""
+            raise text.error(f"no row of a Futoshiki: {shorten(line, 60)!r}{where}")
+        above, words, signed = [], [], set()
         sign = None
-        for piece in pieces:
+        for piece in _PIECE.finditer(line):
             if piece.group() in "<>":
                 if not above or sign:
                     raise text.error(f"the sign in column {piece.start() + 1} has no cell on its left")
@@ -182,7 +206,7 @@ def _read_grid(text: Text) -> Instance:
                 less.append((left, left + 1) if sign == "<" else (left + 1, left))
                 sign = None
             above.append((piece.start(), piece.end() - 1))
-            values.append(0 if piece.group() in "._" else _value(piece.group()))
+            words.append(piece.group())
         if sign:
             raise text.error(f"nothing follows the sign {sign!r} at the end of the row")
         if not size:
@@ -191,13 +215,17 @@ def _read_grid(text: Text) -> Instance:
                 raise text.error(f"{size} cells in the row; a Futoshiki has 1 to {MAX_SIZE}")
         if len(above) != size:
             raise text.error(f"this row has {len(above)} cells, the first has {size}")
-        for column, value in enumerate(values[rows * size :]):
-            if value > size:
+        for column, word in enumerate(words, start=1):
+            values.append(0 if word in "._" else int(word[:5]))
+            if values[-1] > size:
                 raise text.error(
-                    f"row {rows + 1} column {column + 1} holds {value}; a Futoshiki of size {size} has 1 to {size}"
+                    f"row {rows + 1} column {column} holds {shorten(word, 20)}; a Futoshiki of size {size} has 1 to {size}"
                 )
         rows += 1
+        end = text.line
         text.at += 1
+    if rows < size:
+        raise text.error(f"{size} rows of {size} cells expected, found {rows}", end)
     return _build(text, size, less, values, start)
 
 
@@ -208,13 +236,7 @@ def _nearest(spans: list[tuple[int, int]], at: int) -> int | None:
     return inside[0] if inside else beside[0] if len(beside) == 1 else None
 
 
-def _value(digits: str) -> int:
-    return int(digits) if len(digits) < 5 else 10_000
-
-
 def _build(text: Text, size: int, less: list[tuple[int, int]], values: list[int], line: int) -> Instance:
-    if len({frozenset(pair) for pair in less}) != len(less):
-        raise text.error("two signs between the same two cells", line)
     try:
         return build(size, np.array(less, dtype=np.int64).reshape(-1, 2), np.array(values, dtype=np.int64))
     except ValueError as error:
@@ -259,8 +281,6 @@ def _from_json(item: dict[str, Any]) -> Instance:
     size, givens, signs = item["size"], item["givens"], item.get("less", [])
     if type(size) is not int or not 1 <= size <= MAX_SIZE:
         raise ValueError(f'"size" is a number from 1 to {MAX_SIZE}')
-    if not isinstance(givens, list) or not all(type(v) is int for v in givens):
-        raise ValueError('"givens" is a list of numbers, 0 for an empty cell')
     less: list[tuple[int, int]] = []
     for sign in signs if isinstance(signs, list) else [signs]:
         try:
@@ -272,7 +292,7 @@ def _from_json(item: dict[str, Any]) -> Instance:
                 f'"less" holds pairs of cells, the smaller first: [[row, column], [row, column]], from 1 to {size}'
             ) from None
         less.append(((r1 - 1) * size + c1 - 1, (r2 - 1) * size + c2 - 1))
-    return build(size, np.array(less, dtype=np.int64).reshape(-1, 2), np.array(givens, dtype=np.int64))
+    return build(size, np.array(less, dtype=np.int64).reshape(-1, 2), read_board(givens, size))
 
 
 # ---- writing

@@ -77,7 +77,8 @@ class Text:
 
     def ahead(self, count: int) -> Iterator[str]:
         """The next lines, up to `count`, without moving on."""
-        return iter(self.lines[self.at : self.at + count])
+        for i in range(self.at, min(self.at + count, len(self.lines))):
+            yield self.lines[i]
 
     def skip_blank(self) -> bool:
         """Passes over empty lines and # comments; whether anything is left."""
@@ -176,7 +177,7 @@ def _decode(text: Text) -> tuple[Any, str, int]:
     decoder = json.JSONDecoder()
     count = 1
     while True:  # twice as many lines each time: joining all that are left for every value takes quadratic time
-        body = "\n".join(text.lines[text.at : text.at + count]).lstrip()
+        body = "\n".join(text.lines[text.at : text.at + count]).strip()
         try:
             value, end = decoder.raw_decode(body)
             return value, body, end
@@ -194,5 +195,5 @@ def _decode(text: Text) -> tuple[Any, str, int]:
 
 def shorten(text: str, limit: int = 120) -> str:
     """One line, cut where it is too long to read."""
-    text = " ".join(text.split())
-    return text if len(text) <= limit else text[: limit - 3] + "..."
+    line = " ".join(text[: 4 * limit].split())
+    return line if len(text) <= 4 * limit and len(line) <= limit else line[: limit - 3] + "..."

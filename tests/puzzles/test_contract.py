@@ -1,0 +1,270 @@
+"""What holds for every puzzle there is. A new one in the registry is covered without a change here."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import product
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from comparing import Pair, assert_round_trip, assert_same, facts, read
+
+from outgrow.csp import Verdict, constraint_graph
+from outgrow.csp.exact import Budget, ExactSolver
+from outgrow.puzzles import PUZZLES, Instance, find_conflict, get_puzzle, render
+from outgrow.puzzles.instance import Values
+
+CASES = [(name, number) for name, puzzle in PUZZLES.items() for number in range(len(puzzle.examples))]
+every_example = pytest.mark.parametrize(("name", "number"), CASES)
+
+Conflict = tuple[str, frozenset[int]]
+
+
+@cache
+def example(name: str, number: int) -> Instance:
+    return read(PUZZLES[name].examples[number])
+
+
+@cache
+def solution(name: str, number: int) -> Values:
+    instance = example(name, number)
+    with ExactSolver(instance.csp) as solver:
+        answer = solver.solve(instance.givens, budget=Budget(seconds=20))
+    assert answer.assignment is not None
+    return answer.assignment
+
+
+def in_form(instance: Instance, form: str) -> Instance:
+    """The same instance from what a dataset file keeps of it."""
+    puzzle = get_puzzle(instance.puzzle)
+    pairs = instance.csp.pairs[puzzle.varying] if puzzle.varying else np.zeros((0, 2), dtype=np.int32)
+    return puzzle.restore(size=instance.size, shape=instance.shape, pairs=pairs, givens=instance.givens, form=form)
+
+
+def form_of(instance: Instance) -> str:
+    forms = get_puzzle(instance.puzzle).forms
+    return next(name for name, lifted in forms.items() if lifted is instance.csp.lifted)
+
+
+# ---- a judge in plain Python, from nothing but the facts and the functions behind the relations
+
+
+def plain_conflicts(instance: Instance, values: Sequence[int]) -> set[Conflict]:
+    found: set[Conflict] = set()
+    for c in instance.csp.constraints:
+        holds = instance.csp.lifted.relations[c.relation]
+        for x, y in instance.csp.pairs[c.predicate].tolist():
+            a, b = (values[y], values[x]) if c.swapped else (values[x], values[y])
+            if a and b and not holds(a, b):
+                found.add((str(c), frozenset((x, y))))
+    return found
+
+
+def assert_judged(instance: Instance, values: Sequence[int]) -> Verdict:
+    verdict = instance.judge(np.array(values))
+    wanted = plain_conflicts(instance, values)
+    assert {(b.constraint, frozenset((b.x, b.y))) for b in verdict.broken} == wanted
+    assert len(verdict.broken) == len(wanted)
+    assert verdict.changed == tuple(i for i, g in enumerate(instance.givens.tolist()) if g and values[i] != g)
+    assert verdict.unassigned == tuple(i for i, v in enumerate(values) if not v)
+    assert verdict.solved == (not wanted and not verdict.changed and not verdict.unassigned)
+    return verdict
+
+
+def corruptions(instance: Instance, solved: Values) -> Iterator[list[int]]:
+    """Every way to change or drop the value of one variable."""
+    for i in range(len(solved)):
+        for value in range(instance.size + 1):
+            if value != solved[i]:
+                values = solved.tolist()
+                values[i] = value
+                yield values
+
+
+# ---- the contract
+
+
+@pytest.mark.parametrize("name", PUZZLES)
+def test_a_puzzle_has_what_it_needs(name: str) -> None:
+    puzzle = PUZZLES[name]
+    assert puzzle.name == name == puzzle.reader.puzzle
+    assert "units" in puzzle.forms
+    assert puzzle.examples
+    assert puzzle.formats
+    assert len({f.name for f in puzzle.formats}) == len(puzzle.formats)
+    assert puzzle.varying is None or all(puzzle.varying in lifted.predicates for lifted in puzzle.forms.values())
+
+
+@every_example
+def test_examples_are_detected(name: str, number: int) -> None:
+    instance = example(name, number)
+    assert instance.puzzle == name
+    assert instance.source == "text:1"
+    assert_same(read(PUZZLES[name].examples[number], puzzle=name), instance)
+    assert form_of(instance) == "units"
+
+
+@every_example
+def test_round_trip_in_every_format(name: str, number: int) -> None:
+    instance = example(name, number)
+    written = [f.name for f in PUZZLES[name].formats if not f.refuses(instance)]
+    assert written
+    for format in written:
+        assert_round_trip(instance, format)
+        assert_round_trip(instance, format, solution(name, number))
+    assert render(instance, format=written[0]) == render(read(render(instance, format=written[0])), format=written[0])
+
+
+@pytest.mark.parametrize(("name", "format"), [(p.name, f.name) for p in PUZZLES.values() for f in p.formats])
+def test_every_format_is_tried(name: str, format: str) -> None:
+    examples = [example(name, number) for number in range(len(PUZZLES[name].examples))]
+    assert any(not PUZZLES[name].format(format).refuses(instance) for instance in examples)
+
+
+@every_example
+def test_exact_solutions_pass_the_verdict(name: str, number: int) -> None:
+    instance = example(name, number)
+    verdict = assert_judged(instance, solution(name, number).tolist())
+    assert verdict.solved
+    assert verdict.consistent
+
+
+@every_example
+def test_every_corruption_of_one_variable_is_judged(name: str, number: int) -> None:
+    instance, solved = example(name, number), solution(name, number)
+    tried = [assert_judged(instance, values).solved for values in corruptions(instance, solved)]
+    assert len(tried) == len(solved) * instance.size
+    # Without the givens the same holds, and now a corruption is at times another solution.
+    free = instance.with_givens(np.zeros(len(solved), dtype=np.int16))
+    for values in corruptions(free, solved):
+        assert_judged(free, values)
+
+
+@every_example
+def test_partial_assignments_are_judged(name: str, number: int) -> None:
+    instance, rng = example(name, number), random.Random(number)
+    for _ in range(20):
+        assert_judged(instance, [rng.randint(0, instance.size) for _ in range(instance.csp.num_variables)])
+
+
+@every_example
+def test_renaming_values(name: str, number: int) -> None:
+    instance, solved = example(name, number), solution(name, number)
+    wrong = list(corruptions(instance, solved))[:: max(1, instance.size)]
+    rng = random.Random(number)
+    size = instance.size
+    renamings = [list(range(size, 0, -1)), *(rng.sample(range(1, size + 1), size) for _ in range(10))]
+    kept = True
+    for order in renamings:
+        new = np.array([0, *order])
+        renamed = instance.with_givens(new[instance.givens])
+        for values in [solved.tolist(), *wrong[:40]]:
+            before, after = instance.judge(np.array(values)), assert_judged(renamed, new[values].tolist())
+            kept &= (before.solved, before.broken, before.changed) == (after.solved, after.broken, after.changed)
+    assert kept == instance.csp.value_symmetric
+
+
+@every_example
+def test_graph_edges_are_the_conflicts(name: str, number: int) -> None:
+    instance = example(name, number)
+    values = range(1, instance.size + 1)
+    wanted: dict[tuple[str, str], set[Pair]] = {}
+    for c in instance.csp.constraints:
+        holds = instance.csp.lifted.relations[c.relation]
+        if all(holds(a, b) for a in values for b in values):
+            continue
+        wanted.setdefault((c.predicate, c.relation), set()).update(facts(instance)[c.predicate])
+    graph = constraint_graph(instance.csp)
+    assert graph.num_nodes == instance.csp.num_variables
+    found: dict[tuple[str, str], set[Pair]] = {}
+    for kind, edges in graph.edges.items():
+        pairs = [(x, y) for x, y in edges.T.tolist()]
+        assert len(set(pairs)) == len(pairs)
+        stated = {(y, x) for x, y in pairs} if kind.reverse else set(pairs)
+        if not kind.reverse and any(t.reverse and t.name == kind.name for t in graph.types):
+            assert stated == wanted[kind.name, kind.relation]
+        found.setdefault((kind.name, kind.relation), set()).update(pairs)
+    both = {key: pairs | {(y, x) for x, y in pairs} for key, pairs in wanted.items()}
+    assert {key: pairs for key, pairs in found.items() if pairs} == {key: pairs for key, pairs in both.items() if pairs}
+
+
+@every_example
+def test_edges_join_exactly_the_pairs_that_can_break_a_rule(name: str, number: int) -> None:
+    """From the verdict alone: two variables with values, all others without."""
+    instance = example(name, number)
+    count, rng = instance.csp.num_variables, random.Random(number)
+    joined = {(x, y) for edges in constraint_graph(instance.csp).edges.values() for x, y in edges.T.tolist()}
+    pairs = [(x, y) for x in range(count) for y in range(x + 1, count)]
+    for x, y in rng.sample(pairs, min(len(pairs), 60)):
+        values = np.zeros(count, dtype=np.int16)
+        breaks = False
+        for values[x], values[y] in product(range(1, instance.size + 1), repeat=2):
+            breaks |= bool(instance.judge(values).broken)
+        assert breaks == ((x, y) in joined) == ((y, x) in joined)
+
+
+@every_example
+def test_forms_agree(name: str, number: int) -> None:
+    instance, solved, rng = example(name, number), solution(name, number), random.Random(number)
+    wrong = list(corruptions(instance, solved))
+    tried = [solved.tolist(), *rng.sample(wrong, min(200, len(wrong)))]
+    for form, lifted in PUZZLES[name].forms.items():
+        other = in_form(instance, form)
+        assert other.csp.lifted is lifted
+        for values in tried:
+            one, two = instance.judge(np.array(values)), other.judge(np.array(values))
+            assert (one.solved, one.changed, one.unassigned) == (two.solved, two.changed, two.unassigned)
+            assert {frozenset((b.x, b.y)) for b in one.broken} == {frozenset((b.x, b.y)) for b in two.broken}
+
+
+@every_example
+def test_restoring_reproduces_it(name: str, number: int) -> None:
+    instance = example(name, number)
+    for form in PUZZLES[name].forms:
+        stated = in_form(instance, form)
+        assert stated.shape == instance.shape
+        assert stated.givens.tolist() == instance.givens.tolist()
+        assert_same(in_form(stated, form), stated)
+    assert_same(in_form(instance, form_of(instance)), instance)
+
+
+@every_example
+def test_a_given_that_breaks_a_rule_is_named(name: str, number: int) -> None:
+    instance, solved = example(name, number), solution(name, number)
+    place = PUZZLES[name].name_variable
+    assert find_conflict(instance) is None
+    assert find_conflict(instance.with_givens(solved)) is None
+    names = [place(instance, i) for i in range(len(solved))]
+    assert len(set(names)) == len(names)
+    for values in list(corruptions(instance, solved))[:: instance.size]:
+        found = find_conflict(instance.with_givens(np.array(values)))
+        broken = plain_conflicts(instance, values)
+        assert (found is None) == (not broken)
+        if found is not None:
+            assert "\n" not in found
+            assert any(all(f"{names[i]} is {values[i]}" in found for i in pair) for _, pair in broken)
+
+
+@every_example
+def test_drawings_show_every_value(name: str, number: int) -> None:
+    """Taking any one value away changes the drawing."""
+    instance, solved = example(name, number), solution(name, number)
+    puzzle = PUZZLES[name]
+    roles = {"given", "found", "empty", "rule", "sign"} | {f"color-{v}" for v in range(instance.size + 1)}
+    for values in (instance.givens, solved):
+        rows = puzzle.draw(instance, values)
+        assert {role for row in rows for _, role in row} <= roles
+        assert not any("\n" in text for row in rows for text, _ in row)
+        picture = puzzle.draw_svg(instance, values)
+        assert ElementTree.fromstring(picture).tag == "{http://www.w3.org/2000/svg}svg"
+        for i in np.flatnonzero(values).tolist()[:30]:
+            fewer = values.copy()
+            fewer[i] = 0
+            assert puzzle.draw(instance, fewer) != rows
+            assert puzzle.draw_svg(instance, fewer) != picture
+    # What was found looks different from what was given.
+    assert puzzle.draw(instance, solved) != puzzle.draw(instance.with_givens(solved), solved)
+    assert puzzle.draw_svg(instance, solved) != puzzle.draw_svg(instance.with_givens(solved), solved)
