@@ -92,6 +92,15 @@ def _only_solution(csp: sudoku.GroundCSP, solution: np.ndarray, kept: np.ndarray
     return solver.solve(model) == cp_model.INFEASIBLE
 
 
+def processor() -> str:
+    """Its name where the system tells (Linux), else its kind."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
 def write_table(readme: Path, figures: list[dict[str, Any]]) -> None:
     """The README's table, between its two marks."""
     rows = ["| generator | puzzles per second and core | to reach |", "|---|---|---|"]
@@ -106,6 +115,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the figures here")
     parser.add_argument("--readme", type=Path, help="rewrite the table in this file")
     arguments = parser.parse_args()
+    started = time.monotonic()
     figures: list[dict[str, Any]] = []
     print(f"{'generator':36} {'per second':>10} {'to reach':>9} {'certified':>10}")
     for name, settings, target, chunks in CASES:
@@ -149,7 +159,8 @@ def main() -> None:
             "benchmark": "benchmarks/generators.py",
             "date": date.today().isoformat(),
             "commit": commit,
-            "hardware": f"{platform.machine()}, one core, Python {platform.python_version()}",
+            "hardware": f"{processor()}, one core, Python {platform.python_version()}",
+            "seconds": round(time.monotonic() - started),
             "figures": figures,
             "peers": peers,
         }

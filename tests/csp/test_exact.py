@@ -769,7 +769,7 @@ def test_constraints_under_a_switch_hold_while_it_is_assumed() -> None:
         switch = solver.new_switch()
         solver.constrain("lt", signs, switch)
         assert solver.count(limit=1_000).count == 576
-        found, board = 0, np.ones(16, dtype=np.int16)
+        found = 0
         while solver._solver.solve(assumptions=[switch]):
             board = solver._read_model()
             assert rules.hold(board.tolist())
@@ -777,8 +777,17 @@ def test_constraints_under_a_switch_hold_while_it_is_assumed() -> None:
             found += 1
         assert found == expected
         solver.retire(switch)
-        assert solver.find_other(solver.literals(board), [switch]) is False, "a retired switch cannot be assumed"
         assert solver.count(limit=1_000).count == 576
+
+
+def test_a_retired_switch_cannot_be_assumed_again() -> None:
+    board = np.array([1, 1])
+    with ExactSolver(DIFFER.ground(variables=2, values=3, facts={})) as solver:
+        switch = solver.new_switch()
+        solver.constrain("neq", np.array([(0, 1)]), switch)
+        assert solver.find_other(solver.literals(board), [switch])
+        solver.retire(switch)
+        assert solver.find_other(solver.literals(board), [switch]) is False
 
 
 def test_another_solution_is_told_by_where_it_differs() -> None:

@@ -528,6 +528,10 @@ REFUSED = {
     "Solo out of range": ("# id\n2x2:5o", "value 5; a Sudoku of size 4 has 1 to 4", 2),
     "Solo sign": ("2x2:a1a?", "'?' in a Solo id", 1),
     "Solo too large": ("7x7:zzz", "boxes of 7x7; Sudoku goes up to 36 values", 1),
+    "Solo diagonals": ("2x2x:a1n", "a Solo game with diagonals; only plain Sudoku is read", 1),
+    "Solo jigsaw": ("4j:a1n,aaaa", "a Solo game with jigsaw boxes; only plain Sudoku is read", 1),
+    "Solo killer": ("2x2k:p,aaa,3", "a Solo game with killer cages; only plain Sudoku is read", 1),
+    "Solo unknown": ("2x2q:a1n", "a Solo game of the kind 'q'; only plain Sudoku is read", 1),
     "Solo seed": ("3x3#123456", "a random seed of Solo, not a board; use the id with a colon", 1),
 }
 

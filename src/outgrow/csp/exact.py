@@ -46,7 +46,10 @@ class TooLarge(OutgrowError):
 
 @dataclass(frozen=True)
 class Budget:
-    """What one question may cost: seconds, conflicts (the same on every machine), or both."""
+    """What one question may cost: seconds, conflicts (the same on every machine), or both.
+
+    The solver looks at its conflicts when it restarts, so it may spend a few hundred more.
+    """
 
     seconds: float | None = None
     conflicts: int | None = None
