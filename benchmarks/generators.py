@@ -56,7 +56,7 @@ def measure_peer(size: int, target: int, boards: int) -> float:
     rng = np.random.default_rng(0)
     rows, columns = sudoku.box_shape(size) or (1, size)
     csp = sudoku.build(rows, columns, np.zeros(size * size, dtype=np.int16)).csp
-    with ExactSolver(csp) as sampler:
+    with ExactSolver(csp, "glucose4") as sampler:
         solutions = [sample_solution(sampler, rng) for _ in range(boards)]
     start = time.process_time()
     for solution in solutions:

@@ -106,3 +106,12 @@ def test_edges_are_32_bit_integers() -> None:
     csp = LiftedCSP(["less(2)"], ORDER, ["less(x, y) -> lt(x, y)"]).ground(2, 2, {"less": [(0, 1)]})
     for graph in (constraint_graph(csp), relation_graph(csp)):
         assert {edges.dtype for edges in graph.edges.values()} == {np.dtype(np.int32)}
+
+
+def test_swapped_arguments_turn_the_edges_around() -> None:
+    """`p(x, y) -> lt(y, x)` says of a fact (0, 1) that the value of 1 is the smaller one: the edge of `lt` runs from 1 to 0."""
+    for text, edge in (("p(x, y) -> lt(x, y)", [[0], [1]]), ("p(x, y) -> lt(y, x)", [[1], [0]])):
+        lifted = LiftedCSP(["p(2)"], {"lt": lambda a, b: a < b}, [text])
+        graph = constraint_graph(lifted.ground(2, 3, {"p": [(0, 1)]}))
+        assert graph.edges[EdgeType("p", "lt")].tolist() == edge
+        assert graph.edges[EdgeType("p", "lt", reverse=True)].tolist() == edge[::-1]

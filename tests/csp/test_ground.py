@@ -165,3 +165,16 @@ def test_a_value_out_of_range_is_refused(value: int) -> None:
     """Large ones as well: cut to 16 bits, 2^16 + 1 would pass for 1."""
     with pytest.raises(ValueError, match=rf"variable 1 has value {value}; values are 1\.\.3, 0 for none"):
         ground([], variables=3).assignment([1, value, 3])
+
+
+@pytest.mark.parametrize("facts", [[[0, 1, 2], [3, 4]], [0, 1], [(0.5, 1)], np.array([[0.0, 1.0]])])
+def test_what_is_no_list_of_pairs_is_refused_with_the_fix(facts: object) -> None:
+    lifted = LiftedCSP(["p(2)"], {"neq": lambda a, b: a != b}, ["p(x, y) -> neq(x, y)"])
+    with pytest.raises(ValueError, match="Groups"):
+        lifted.ground(5, 2, {"p": facts})  # type: ignore[dict-item]
+
+
+def test_values_that_are_no_whole_numbers_are_refused() -> None:
+    csp = LiftedCSP([], {}, []).ground(2, 3, {})
+    with pytest.raises(ValueError, match="whole numbers"):
+        csp.assignment([1.7, 2])  # type: ignore[list-item]

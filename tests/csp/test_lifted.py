@@ -137,14 +137,21 @@ def test_a_table_cannot_be_changed_by_its_readers() -> None:
     ids=["neq", "distance", "always", "lt", "le", "double"],
 )
 def test_symmetric_relations_are_told_from_the_others(relation: Any, symmetric: bool) -> None:
-    assert LiftedCSP([], {"r": relation}, []).is_symmetric("r") == symmetric
+    assert LiftedCSP([], {"r": relation}, []).is_symmetric("r", 3) == symmetric
 
 
 def test_symmetry_does_not_depend_on_an_instance() -> None:
     """With one value `lt` never holds either way around; its edges must keep two types all the same."""
     lifted = order("less(x, y) -> lt(x, y)")
     lifted.ground(2, 1, {"less": [(0, 1)]})
-    assert not lifted.is_symmetric("lt")
+    assert not lifted.is_symmetric("lt", 1)
+
+
+def test_symmetry_looks_at_every_value_there_is_and_at_no_value_that_is_not() -> None:
+    high = LiftedCSP([], {"r": lambda a, b: not (a == 20 and b == 3)}, [])
+    assert not high.is_symmetric("r", 20)
+    table = [[False, True], [True, False]]
+    assert LiftedCSP([], {"r": lambda a, b: table[a - 1][b - 1]}, []).is_symmetric("r", 2)
 
 
 def test_the_callers_relations_may_change_afterwards() -> None:

@@ -26,7 +26,7 @@ def test_a_minimal_puzzle_is_unique_and_can_spare_no_given(rows: int, columns: i
     size = rows * columns
     csp = sudoku.build(rows, columns, np.zeros(size * size, dtype=np.int16)).csp
     rng = np.random.default_rng(3)
-    with ExactSolver(csp) as sampler, ExactSolver(csp, engine) as solver:  # type: ignore[arg-type]
+    with ExactSolver(csp, "glucose4") as sampler, ExactSolver(csp, engine) as solver:  # type: ignore[arg-type]
         for _ in range(3):
             board = sample_solution(sampler, rng)
             assert board is not None
@@ -44,7 +44,7 @@ def test_a_minimal_puzzle_is_unique_and_can_spare_no_given(rows: int, columns: i
 def test_the_target_is_met_exactly(target: int) -> None:
     csp = sudoku.build(3, 3, np.zeros(81, dtype=np.int16)).csp
     rng = np.random.default_rng(target)
-    with ExactSolver(csp) as solver:
+    with ExactSolver(csp, "glucose4") as solver:
         board = sample_solution(solver, rng)
         assert board is not None
         dug = dig(solver, board, target, rng, witnesses=Swaps.of(csp).find(board.tolist()))
@@ -56,7 +56,7 @@ def test_the_target_is_met_exactly(target: int) -> None:
 def test_an_impossible_target_is_stuck_and_exchanges_go_below_the_first_minimum() -> None:
     csp = sudoku.build(3, 3, np.zeros(81, dtype=np.int16)).csp
     swaps = Swaps.of(csp)
-    with ExactSolver(csp) as solver:
+    with ExactSolver(csp, "glucose4") as solver:
         board = sample_solution(solver, np.random.default_rng(5))
         assert board is not None
         witnesses = swaps.find(board.tolist())
@@ -70,7 +70,7 @@ def test_an_impossible_target_is_stuck_and_exchanges_go_below_the_first_minimum(
 def test_a_budget_that_runs_out_is_its_own_answer() -> None:
     csp = sudoku.build(4, 4, np.zeros(256, dtype=np.int16)).csp
     rng = np.random.default_rng(0)
-    with ExactSolver(csp) as solver:
+    with ExactSolver(csp, "glucose4") as solver:
         board = sample_solution(solver, rng)
         assert board is not None
         dug = dig(solver, board, 0, rng, witnesses=[], budget=Budget(conflicts=1))

@@ -36,7 +36,7 @@ def test_sampled_boards_are_not_shuffles_of_one_pattern(rows: int, columns: int,
     size = rows * columns
     csp = sudoku.build(rows, columns, np.zeros(size * size, dtype=np.int16)).csp
     rng = np.random.default_rng(1)
-    with ExactSolver(csp) as solver:
+    with ExactSolver(csp, "glucose4") as solver:
         found = [sample_solution(solver, rng) for _ in range(boards)]
     assert all(b is not None and judge(csp, b).solved for b in found)
     # The sizes of two-value chains do not change when rows, columns or values are shuffled.

@@ -20,7 +20,7 @@ class EdgeType:
     Attributes:
         name: the predicate (constraint graph) or the relation (relation graph).
         relation: the value relation behind it; edges of both graphs that share it may share weights.
-        reverse: edges against the stated direction, kept as a type of their own where the relation
+        reverse: edges against the direction of the relation, kept as a type of their own where the relation
             is not symmetric (Futoshiki's `less` read from the larger cell).
     """
 
@@ -56,8 +56,9 @@ def constraint_graph(csp: GroundCSP) -> TypedGraph:
     """
     edges: dict[EdgeType, npt.NDArray[np.int32]] = {}
     for c in csp.constraints:
-        forward = csp.pairs[c.predicate].T
-        if csp.lifted.is_symmetric(c.relation):
+        stated = csp.pairs[c.predicate].T
+        forward = stated[::-1] if c.swapped else stated  # an edge (a, b): the relation holds for the values of a and b
+        if csp.lifted.is_symmetric(c.relation, csp.num_values):
             both = np.concatenate([forward, forward[::-1]], axis=1)
             _add(edges, EdgeType(c.predicate, c.relation), both)
         else:
@@ -67,13 +68,13 @@ def constraint_graph(csp: GroundCSP) -> TypedGraph:
 
 
 def relation_graph(csp: GroundCSP) -> TypedGraph:
-    """Nodes are values (node l is value l + 1); an edge (l, l') of type r wherever r(l, l') holds."""
+    """Nodes are values (node l is value l + 1); an edge (l, l') of type r wherever r holds for two different values."""
     edges: dict[EdgeType, npt.NDArray[np.int32]] = {}
     for relation in csp.lifted.relations:
         table = csp.lifted.table(relation, csp.num_values)
         forward = np.stack(np.nonzero(table & ~np.eye(csp.num_values, dtype=bool)))
         _add(edges, EdgeType(relation, relation), forward)
-        if not csp.lifted.is_symmetric(relation):
+        if not csp.lifted.is_symmetric(relation, csp.num_values):
             _add(edges, EdgeType(relation, relation, reverse=True), forward[::-1])
     return TypedGraph(csp.num_values, edges)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -57,7 +58,10 @@ class GroundCSP:
 
     def assignment(self, values: Iterable[int] | npt.NDArray[np.integer]) -> npt.NDArray[np.int16]:
         """`values` as an assignment of this CSP; refuses a wrong length or a value out of range."""
-        array = np.asarray(values if isinstance(values, np.ndarray) else list(values), dtype=np.int64)
+        array = np.asarray(values if isinstance(values, np.ndarray) else list(values))
+        if array.size and not np.issubdtype(array.dtype, np.integer):
+            raise ValueError("an assignment holds whole numbers")
+        array = array.astype(np.int64)
         if array.shape != (self.num_variables,):
             raise ValueError(f"an assignment has {self.num_variables} entries, not {'x'.join(map(str, array.shape))}")
         outside = np.flatnonzero((array < 0) | (array > self.num_values))
@@ -86,23 +90,25 @@ def ground(
     for predicate in lifted.predicates:
         stated = facts.get(predicate, ())
         if isinstance(stated, Groups):
+            for m in stated.members:
+                _check_range(predicate, np.array(m, dtype=object), variables)
+                if len(set(m)) != len(m):
+                    raise ValueError(f"a group of {predicate} names a variable twice: {list(m)}")
             members = tuple(np.array(m, dtype=np.int32) for m in stated.members)
+            for m in members:
+                m.setflags(write=False)
             groups[predicate] = members
             array = _pairs_of(members)
-            for m in members:
-                _check_range(predicate, m, variables)
-                if len(np.unique(m)) != len(m):
-                    raise ValueError(f"a group of {predicate} names a variable twice: {m.tolist()}")
         else:
             groups[predicate] = ()
-            array = (
-                stated.astype(np.int64)
-                if isinstance(stated, np.ndarray)
-                else np.array([tuple(p) for p in stated], dtype=np.int64)
-            )
+            array: npt.NDArray[Any]
+            try:
+                array = stated if isinstance(stated, np.ndarray) else np.array([tuple(p) for p in stated])
+            except (TypeError, ValueError):  # members of different lengths, or no pairs at all
+                array = np.zeros(1)
             if array.size == 0:
-                array = array.reshape(0, 2)
-            if array.ndim != 2 or array.shape[1] != 2:
+                array = np.zeros((0, 2), dtype=np.int64)
+            if array.ndim != 2 or array.shape[1] != 2 or not np.issubdtype(array.dtype, np.integer):
                 raise ValueError(f"facts of {predicate} are ordered pairs; wrap them in Groups(...) if they are groups")
             _check_range(predicate, array, variables)
             loops = np.flatnonzero(array[:, 0] == array[:, 1])
@@ -129,7 +135,7 @@ def _pairs_of(groups: Sequence[npt.NDArray[np.int32]]) -> npt.NDArray[np.int32]:
     return np.concatenate(blocks)
 
 
-def _check_range(predicate: str, indices: npt.NDArray[np.integer], variables: int) -> None:
+def _check_range(predicate: str, indices: npt.NDArray[Any], variables: int) -> None:
     if indices.size and (indices.min() < 0 or indices.max() >= variables):
         bad = indices.min() if indices.min() < 0 else indices.max()
         raise ValueError(f"a fact of {predicate} names variable {bad}; there are 0..{variables - 1}")

@@ -19,8 +19,8 @@ Relation = Callable[[int, int], bool]
 
 _PREDICATE = re.compile(r"\s*([A-Za-z_]\w*)\s*\(\s*(\d+)\s*\)\s*")
 _CONSTRAINT = re.compile(r"\s*(\w+)\s*\(\s*(\w+)\s*,\s*(\w+)\s*\)\s*->\s*(\w+)\s*\(\s*(\w+)\s*,\s*(\w+)\s*\)\s*")
-# A relation is called symmetric if no two values up to this one tell its arguments apart. Fixed, so
-# that the edge types of a problem do not depend on how many values an instance has.
+# A relation is called symmetric if no two values up to this one (or to K, if larger) tell its arguments apart: so the edge types of a
+# problem do not depend on how many values a small instance has.
 _SYMMETRY_PROBE = 16
 
 
@@ -107,9 +107,12 @@ class LiftedCSP:
             self._tables[key] = table
         return self._tables[key]
 
-    def is_symmetric(self, relation: str) -> bool:
+    def is_symmetric(self, relation: str, values: int) -> bool:
         """Whether the relation's two arguments may change places."""
-        table = self.table(relation, _SYMMETRY_PROBE)
+        try:
+            table = self.table(relation, max(values, _SYMMETRY_PROBE))
+        except Exception:  # a relation of one's own that is only defined for the values at hand
+            table = self.table(relation, values)
         return bool(np.array_equal(table, table.T))
 
     def ground(

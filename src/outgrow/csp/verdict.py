@@ -66,7 +66,7 @@ def judge(
         x, y = values[pairs[:, 0]], values[pairs[:, 1]]
         wrong = (x > 0) & (y > 0) & ~csp.table(c)[x - 1, y - 1]
         found = pairs[wrong].tolist()
-        if csp.lifted.is_symmetric(c.relation):
+        if csp.lifted.is_symmetric(c.relation, csp.num_values):
             found = sorted({(min(p), max(p)) for p in found})
         broken += [Broken(str(c), a, b) for a, b in found]
     changed: tuple[int, ...] = ()
@@ -94,5 +94,7 @@ def judge_batch(
         solved &= csp.table(c)[values[:, pairs[:, 0]] - 1, values[:, pairs[:, 1]] - 1].all(axis=1)
     if givens is not None:
         kept = np.asarray(givens)
+        if kept.shape not in (values.shape, values.shape[1:]):
+            raise ValueError(f"givens are (B, V) or (V,) as the assignments {values.shape}, not {kept.shape}")
         solved &= ((kept == 0) | (kept == assignments)).all(axis=1)
     return solved

@@ -277,7 +277,7 @@ class _Boards:
         engine: Engine = "cadical195" if small else "glucose4"
         self.budget = None if small else Budget(conflicts=settings.conflicts)
         self.solver = ExactSolver(csp, engine)
-        self.sampler = ExactSolver(csp) if small else self.solver
+        self.sampler = ExactSolver(csp, "glucose4") if small else self.solver
         self.swaps = Swaps.of(csp)
 
     def close(self) -> None:
@@ -401,12 +401,12 @@ def _make_coloring(settings: Settings, nodes: int, level: int, rng: Rng) -> Reco
     empty = np.zeros(nodes, dtype=np.int16)
     for _ in range(MAX_TRIES):
         edges = sample_graph(nodes, rng.uniform(low, high), rng)
-        with ExactSolver(coloring.build(edges, empty, settings.size).csp) as solver:
+        with ExactSolver(coloring.build(edges, empty, settings.size).csp, "glucose4") as solver:
             drawn = rng.integers(1, settings.size + 1, nodes)
             solution = solver.solve(budget=budget, hints=drawn, break_symmetry=True).assignment
         if solution is None:
             continue
-        with ExactSolver(coloring.build(edges, empty, settings.size - 1).csp) as solver:
+        with ExactSolver(coloring.build(edges, empty, settings.size - 1).csp, "glucose4") as solver:
             if solver.solve(budget=budget, break_symmetry=True).status != "unsatisfiable":
                 continue
         solution = (rng.permutation(settings.size) + 1).astype(np.int16)[solution - 1]
