@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from threading import Timer
 from typing import Any, Literal
 
@@ -161,7 +162,7 @@ class ExactSolver:
         self.csp = csp
         self.engine: Engine = engine
         self._solver: Any = Solver(name=engine)
-        for block in encode(csp):
+        for block in _encode_small(csp) or encode(csp):
             self._solver.append_formula(block)
         self._next = csp.num_variables * csp.num_values + 1
         self._clique: list[int] | None = None
@@ -412,6 +413,12 @@ def encode(csp: GroundCSP) -> Iterator[Clauses]:
                 yield [[]]
             elif len(group) == values:
                 yield (group[None, :] * values + every[:, None]).tolist()
+
+
+@lru_cache(maxsize=4)
+def _encode_small(csp: GroundCSP) -> list[Clauses] | None:
+    """The clauses of a small CSP, kept for the next solver of it; None for a large one."""
+    return list(encode(csp)) if csp.num_variables * csp.num_values <= 2_000 else None
 
 
 def _conflicts(csp: GroundCSP) -> Iterator[tuple[Ints, Ints]]:

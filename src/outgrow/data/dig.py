@@ -185,15 +185,18 @@ class _Board:
         if other is None:
             return self.answer("ran_out", kept)
         # Now unique. Whatever the proof did not use may go; then ask about the rest one by one.
-        needed, used = 0, self.used()
+        needed, known, used = 0, False, self.used()
         while (excess := kept.bit_count() - target) > 0:
             if spare := kept & ~used:
                 kept &= ~self.some(spare, excess)
+                known = False
                 continue
-            for witness in self.witnesses:
-                alone = witness & kept
-                if not alone & (alone - 1):
-                    needed |= alone
+            if not known:  # after a SAT answer nothing but the given asked about has become needed
+                for witness in self.witnesses:
+                    alone = witness & kept
+                    if not alone & (alone - 1):
+                        needed |= alone
+                known = True
             if not kept & ~needed:
                 break
             tried = 1 << self.pick(kept & ~needed)
@@ -204,6 +207,7 @@ class _Board:
                 needed |= tried
             else:
                 kept &= ~tried
+                known = False
                 used = self.used()
         if target and exchanges:
             kept = self.exchange(kept, target, exchanges)
