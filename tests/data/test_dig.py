@@ -30,7 +30,7 @@ def test_a_minimal_puzzle_is_unique_and_can_spare_no_given(rows: int, columns: i
         for _ in range(3):
             board = sample_solution(sampler, rng)
             assert board is not None
-            dug = dig(solver, board, 0, rng, witnesses=Swaps.of(csp).find(board.tolist()))
+            dug = dig(solver, board, None, rng, witnesses=Swaps.of(csp).find(board.tolist()))
             assert dug.status == "done"
             givens = np.where(dug.given, board, 0)
             assert count_solutions(csp, givens) == 1
@@ -73,7 +73,7 @@ def test_a_budget_that_runs_out_is_its_own_answer() -> None:
     with ExactSolver(csp, "glucose4") as solver:
         board = sample_solution(solver, rng)
         assert board is not None
-        dug = dig(solver, board, 0, rng, witnesses=[], budget=Budget(conflicts=1))
+        dug = dig(solver, board, None, rng, witnesses=[], budget=Budget(conflicts=1))
     assert dug.status == "ran_out"
 
 

@@ -15,7 +15,16 @@ import pytest
 
 from outgrow.csp.exact import ExactSolver
 from outgrow.data import load_dataset
-from outgrow.data.generate import CHUNK, MASKS, Settings, default_settings, generate, make_chunk, sample_puzzles
+from outgrow.data.generate import (
+    CHUNK,
+    MASKS,
+    MAX_TRIES,
+    Settings,
+    default_settings,
+    generate,
+    make_chunk,
+    sample_puzzles,
+)
 from outgrow.errors import OutgrowError
 from outgrow.puzzles import coloring, futoshiki, sudoku
 
@@ -162,6 +171,7 @@ def test_an_unfinished_run_with_other_settings_is_not_mixed_in(tmp_path: Path) -
     parts = tmp_path / "a.npz.parts"
     parts.mkdir()
     (parts / "settings.json").write_text('{"puzzle": "sudoku"}')
+    (parts / "00000.npz").write_bytes(b"")
     with pytest.raises(OutgrowError, match="other settings"):
         generate(default_settings("sudoku", 4, 1), tmp_path / "a.npz")
 
@@ -178,6 +188,9 @@ def test_an_unfinished_run_with_other_settings_is_not_mixed_in(tmp_path: Path) -
         ("coloring", 4, {"nodes": (10, 20)}, "edge probabilities"),
         ("coloring", 4, {"style": "minimal"}, "masked"),
         ("sudoku", 4, {"count": 0}, "at least 1"),
+        ("sudoku", 9, {"style": "minimal", "unique": "free"}, "unique ones"),
+        ("sudoku", 9, {"style": "extra", "levels": (80, 90)}, "1 to 81"),
+        ("futoshiki", 5, {"box": (1, 5)}, "no boxes"),
     ],
 )
 def test_settings_that_cannot_be_met_are_refused(
@@ -188,9 +201,9 @@ def test_settings_that_cannot_be_met_are_refused(
 
 
 def test_a_level_out_of_reach_is_an_error_and_not_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outgrow.data.generate.MAX_TRIES", 3)
+    monkeypatch.setitem(MAX_TRIES, "masked", 3)
     monkeypatch.setattr("outgrow.data.generate.EXCHANGES", 10)
-    with pytest.raises(OutgrowError, match="ask for a lower level"):
+    with pytest.raises(OutgrowError, match="90% masked; ask for less"):
         make_chunk(default_settings("sudoku", 9, 1, style="masked", levels=(90, 90)), 0)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from outgrow.cli.inputs import load, print_notes, puzzle_options
+from outgrow.cli.inputs import load, print_notes, puzzle_options, refuse_conflicts
 from outgrow.csp import Verdict
 from outgrow.puzzles import Instance, get_puzzle, read_text
 from outgrow.puzzles.reading import name_of
@@ -34,6 +34,7 @@ def command(puzzle_file: str, solution_file: str, as_json: bool, **options: Any)
     """
     instances = load(puzzle_file, **options)
     print_notes(instances)
+    refuse_conflicts(instances)
     solutions = parse_solutions(read_text(solution_file), instances, source=name_of(solution_file))
     right = 0
     for instance, solution in zip(instances, solutions, strict=True):

@@ -72,7 +72,10 @@ def list_sets(folder: Path | None, as_json: bool) -> None:
     "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes; they do not change the result."
 )
 @click.option("--update-manifest", is_flag=True, help="Write what was made into the manifest instead of comparing.")
-def build(names: tuple[str, ...], folder: Path | None, clues: Path | None, jobs: int, update_manifest: bool) -> int:
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a set and line.")
+def build(
+    names: tuple[str, ...], folder: Path | None, clues: Path | None, jobs: int, update_manifest: bool, as_json: bool
+) -> int:
     """Make data sets again from their settings and seeds, and compare them with the manifest.
 
     NAMES are those of `outgrow data list`, 'all' for every set that needs nothing but the program, or 'sudoku-9-17' (the paper's 9x9
@@ -87,8 +90,10 @@ def build(names: tuple[str, ...], folder: Path | None, clues: Path | None, jobs:
     for name in names:
         if name == "all":
             wanted += SETS
-        elif name in SETS or name == _CLUES:
+        elif name in SETS:
             wanted.append(name)
+        elif name.startswith(_CLUES):
+            wanted += [_CLUES] if _CLUES not in wanted else []
         else:
             raise OutgrowError(f"no data set {name!r}; 'outgrow data list' names them")
     if _CLUES in wanted and clues is None:
@@ -112,19 +117,25 @@ def build(names: tuple[str, ...], folder: Path | None, clues: Path | None, jobs:
             write_manifest(target, entries)
         for n, entry in entries.items():
             expected = known.get(n, {}).get("sha256")
-            matches = update_manifest or expected in (None, entry["sha256"])
-            same &= matches
-            outcome = (
-                "as the manifest says"
-                if expected == entry["sha256"]
-                else "not in the manifest"
-                if expected is None
-                else "DIFFERS from the manifest"
-            )
-            print(
-                f"{target / entry['file']}: {entry['count']:,} puzzles, sha256 {entry['sha256'][:16]}, {'manifest updated' if update_manifest else outcome}"
-            )
+            outcome = "differs" if expected not in (None, entry["sha256"]) else "new" if expected is None else "same"
+            same &= update_manifest or outcome != "differs"
+            if as_json:
+                print(
+                    json.dumps({"name": n, "file": str(target / entry["file"]), "manifest": outcome, **_brief(entry)})
+                )
+            else:
+                words = {
+                    "same": "as the manifest says",
+                    "new": "not in the manifest",
+                    "differs": "DIFFERS from the manifest",
+                }
+                shown = "manifest updated" if update_manifest else words[outcome]
+                print(f"{target / entry['file']}: {entry['count']:,} puzzles, sha256 {entry['sha256'][:16]}, {shown}")
     return 0 if same else 1
+
+
+def _brief(entry: dict[str, Any]) -> dict[str, Any]:
+    return {key: entry[key] for key in ("count", "sha256", "bytes")}
 
 
 @command.command("verify")

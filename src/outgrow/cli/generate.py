@@ -36,7 +36,12 @@ from outgrow.puzzles import PUZZLES, render
 )
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 @click.option("--format", "format", help="Format of the text  [default: line, else json]")
-@click.option("--json", "as_json", is_flag=True, help="Text as JSON lines, with the solution.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Text as JSON lines, with the solution; for a dataset file, what was written.",
+)
 def command(
     puzzle: str,
     size: int,
@@ -87,6 +92,9 @@ def command(
     settings = default_settings(puzzle, size, count, seed, **changes)
     if out and Path(out).exists() and not force:
         raise OutgrowError(f"{out}: exists; --force replaces it")
+    if format is not None and format not in {f.name for f in PUZZLES[puzzle].formats}:
+        names = ", ".join(f.name for f in PUZZLES[puzzle].formats)
+        raise OutgrowError(f"--format {format}: {puzzle} has {names}")
     with track(f"Generating {puzzle} {size}", count, beside_output=out is None) as advance:
         if out and Path(out).suffix == ".npz":
             try:
@@ -94,7 +102,10 @@ def command(
             except KeyboardInterrupt:
                 click.echo("outgrow: the same command goes on where this one stopped", err=True)
                 raise
-            click.echo(f"{out}: {len(dataset)} puzzles, sha256 {dataset.sha256}", err=True)
+            if as_json:
+                print(json.dumps({"file": out, "count": len(dataset), "sha256": dataset.sha256}))
+            else:
+                click.echo(f"{out}: {len(dataset)} puzzles, sha256 {dataset.sha256}", err=True)
             return
         lines: list[str] = []
         done = 0

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from outgrow.errors import InputError
+from outgrow.errors import InputError, OutgrowError
 from outgrow.puzzles import PUZZLES, Instance, Options, find_conflict, parse, read_text
 from outgrow.puzzles.reading import name_of
 
@@ -71,7 +71,10 @@ def load(
     if path != "-" and Path(path).suffix == ".npz":
         from outgrow.data import load_dataset
 
-        return list(load_dataset(path))
+        instances = list(load_dataset(path))
+        if not instances:
+            raise InputError("holds no puzzle", source=path)
+        return instances
     if givens is None and path != "-" and Path(path + SIDE_SUFFIX).exists():
         givens = path + SIDE_SUFFIX
     side = read_text(givens) if givens else None
@@ -95,7 +98,12 @@ def print_notes(instances: list[Instance]) -> None:
 
 def write_whole(path: str, text: str) -> None:
     """Writes a file whole or not at all."""
-    target = Path(path)
+    target = Path(path).resolve()
+    if target.exists() and not target.is_file():  # a pipe or a device cannot be replaced
+        target.write_text(text)
+        return
+    if not target.parent.is_dir():
+        raise OutgrowError(f"{path}: the folder does not exist")
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         temporary.write_text(text)

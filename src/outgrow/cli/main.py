@@ -54,13 +54,19 @@ def cli() -> None:
 def main() -> None:
     """Runs the command; a user's mistake is one line on standard error and exit code 2."""
     try:
-        code = cli.main(standalone_mode=False)
-        sys.stdout.flush()
+        # Not cli.main(): it would turn a reader that went away into exit code 1, which means 'not solved'.
+        with cli.make_context("outgrow", sys.argv[1:]) as context:
+            code = cli.invoke(context)
+        if sys.stdout is not None:
+            sys.stdout.flush()
         sys.exit(code if isinstance(code, int) else 0)
-    except click.exceptions.Abort:
+    except click.exceptions.Exit as done:
+        sys.exit(done.exit_code)
+    except (click.exceptions.Abort, KeyboardInterrupt):
         _stop("interrupted", 130)
-    except KeyboardInterrupt:
-        _stop("interrupted", 130)
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message(), file=sys.stderr)
+        sys.exit(2)
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         hint = f" (see '{context.command_path} --help')" if context else ""
@@ -69,7 +75,8 @@ def main() -> None:
         _stop(str(error), 2)
     except BrokenPipeError:
         # The reader of our output has gone (`| head`): leave without a word, and keep Python from writing to it on exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if sys.stdout is not None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except OSError as error:
         _stop(f"{error.filename or 'file'}: {error.strerror or error}", 2)

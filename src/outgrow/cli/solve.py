@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from collections import Counter
@@ -11,7 +12,7 @@ from typing import Any
 import click
 
 from outgrow.cli.inputs import load, print_notes, puzzle_options
-from outgrow.errors import OutgrowError
+from outgrow.errors import InputError, OutgrowError
 from outgrow.puzzles import Instance, find_conflict, get_puzzle, render
 
 # Up to this many boards are drawn; more are written a line each.
@@ -37,6 +38,8 @@ def command(file: str, exact: bool, seconds: float, as_json: bool, **options: An
       outgrow solve --exact --colors 5 graph.col
       sgt-solo --generate 5 4x4 | outgrow solve --exact -
     """
+    if math.isnan(seconds):
+        raise OutgrowError("--seconds is not a number")
     if not exact:
         raise OutgrowError("no trained weights are shipped yet; solve with --exact")
     instances = load(file, **options)
@@ -69,7 +72,7 @@ class _Solver:
         self._solver: Any = None
 
     def __call__(self, instance: Instance) -> dict[str, Any]:
-        from outgrow.csp.exact import Budget, ExactSolver
+        from outgrow.csp.exact import Budget, ExactSolver, TooLarge
 
         start = time.monotonic()
         result: dict[str, Any] = {"solved": False, "source": "exact", "assignment": None, "status": "invalid"}
@@ -80,7 +83,11 @@ class _Solver:
         if self._solver is None or self._solver.csp is not instance.csp:
             if self._solver is not None:
                 self._solver.close()
-            self._solver = ExactSolver(instance.csp)
+            self._solver = None
+            try:
+                self._solver = ExactSolver(instance.csp)
+            except TooLarge as error:
+                raise InputError(str(error), source=instance.source) from None
         answer = self._solver.solve(instance.givens, budget=Budget(seconds=self.seconds), break_symmetry=True)
         if answer.assignment is not None:
             if not instance.judge(answer.assignment).solved:
@@ -112,6 +119,6 @@ def _print_result(instance: Instance, result: dict[str, Any], drawn: bool) -> No
     console.print(board(instance, values))
     found = int((instance.givens == 0).sum())
     console.print(
-        f"\n{instance.puzzle.capitalize()} of size {instance.size}: solved by the exact solver (SAT, not a neural network) in "
-        f"{result['seconds']:.2f} s.\nChecked: every rule holds, all {len(values) - found} givens are kept, {found} values were found.\n"
+        f"\n# {instance.puzzle.capitalize()} of size {instance.size}: solved by the exact solver (SAT, not a neural network) in "
+        f"{result['seconds']:.2f} s.\n# Checked: every rule holds, all {len(values) - found} givens are kept, {found} values were found.\n"
     )

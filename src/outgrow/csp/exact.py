@@ -7,10 +7,10 @@ Every question takes a `Budget` and has 'ran out' as an answer of its own.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from threading import Timer
+from threading import Thread
 from typing import Any, Literal
 
 import numpy as np
@@ -102,30 +102,48 @@ class _Meter:
 
     def call(self, solver: Any, assumptions: list[int]) -> bool | None:
         if self.deadline is None and self.conflicts is None:
-            return solver.solve(assumptions=assumptions)
+            return _interruptible(lambda: solver.solve(assumptions=assumptions))
+        if self.late() or (self.conflicts is not None and self.conflicts <= 0):
+            return None
         before = solver.accum_stats()["conflicts"]
         if self.conflicts is not None:
-            if self.conflicts <= 0:
-                return None
             solver.conf_budget(self.conflicts)
-        timer = None
-        if self.deadline is not None:
-            left = self.deadline - time.monotonic()
-            if left <= 0:
-                return None
-            timer = Timer(left, solver.interrupt)
-            timer.daemon = True
-            timer.start()
         try:
-            return solver.solve_limited(assumptions=assumptions, expect_interrupt=timer is not None)
+            if self.deadline is None:
+                return _interruptible(lambda: solver.solve_limited(assumptions=assumptions))
+            return self._call_in_time(solver, assumptions)
         finally:
-            if timer is not None:
-                timer.cancel()
-                timer.join()
-                solver.clear_interrupt()
             if self.conflicts is not None:
                 self.conflicts -= solver.accum_stats()["conflicts"] - before
                 solver.conf_budget(-1)
+
+    def _call_in_time(self, solver: Any, assumptions: list[int]) -> bool | None:
+        """The solver works in a thread of its own, so that this one can watch the clock and hear Ctrl-C."""
+        assert self.deadline is not None
+        answers: list[bool | None] = []
+        worker = Thread(
+            target=lambda: answers.append(solver.solve_limited(assumptions=assumptions, expect_interrupt=True)),
+            daemon=True,
+        )
+        worker.start()
+        try:
+            worker.join(max(0.0, self.deadline - time.monotonic()))
+        finally:
+            if worker.is_alive():
+                solver.interrupt()
+                worker.join()
+            solver.clear_interrupt()
+        return answers[0]
+
+
+def _interruptible(call: Callable[[], bool | None]) -> bool | None:
+    """python-sat reports Ctrl-C as an error of its own."""
+    try:
+        return call()
+    except Exception as error:
+        if "keyboard interrupt" in str(error).lower():
+            raise KeyboardInterrupt from None
+        raise
 
 
 class _RanOut(Exception):
@@ -342,7 +360,7 @@ class ExactSolver:
         """What unit propagation alone makes of the givens; None on a contradiction.
 
         For a CSP of groups as large as the value set this is exactly the rule of naked and hidden
-        singles, as long as the solver has learnt nothing: ask a solver that was never asked to solve.
+        singles, as long as the solver has learned nothing: ask a solver that was never asked to solve.
         """
         assumptions = self._assumptions(givens)
         consistent, literals = self._solver.propagate(assumptions=assumptions)

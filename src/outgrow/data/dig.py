@@ -106,7 +106,7 @@ def _attach(others: list[list[Pair]], pairs: list[list[int]], table: npt.NDArray
 def dig(
     solver: ExactSolver,
     solution: npt.NDArray[np.integer],
-    target: int,
+    target: int | None,
     rng: Rng,
     *,
     witnesses: list[int],
@@ -115,7 +115,7 @@ def dig(
     exchanges: int = 0,
 ) -> Dug:
     """Givens under which `solution` is the only one: exactly `target` of them if that can be had, else as few as can
-    be reached ('stuck': none of them can be spared). With `target` 0 that is a minimal puzzle.
+    be reached ('stuck': none of them can be spared). Without a target that is what is wanted: a minimal puzzle.
 
     Args:
         witnesses: sets known to need a given, from `Swaps.find`.
@@ -174,9 +174,9 @@ class _Board:
         given[_members(kept)] = True
         return Dug(status, given)
 
-    def dig(self, target: int, exchanges: int) -> Dug:
+    def dig(self, target: int | None, exchanges: int) -> Dug:
         # A minimal puzzle starts from a quarter of the board: with less, the first questions are hard ones.
-        kept = _bits(self.order[: target or self.variables // 4])
+        kept = _bits(self.order[: self.variables // 4 if target is None else target])
         for witness in self.witnesses:
             if not witness & kept:
                 kept |= 1 << self.pick(witness)
@@ -186,7 +186,7 @@ class _Board:
             return self.answer("ran_out", kept)
         # Now unique. Whatever the proof did not use may go; then ask about the rest one by one.
         needed, known, used = 0, False, self.used()
-        while (excess := kept.bit_count() - target) > 0:
+        while (excess := kept.bit_count() - (target or 0)) > 0:
             if spare := kept & ~used:
                 kept &= ~self.some(spare, excess)
                 known = False
@@ -209,9 +209,9 @@ class _Board:
                 kept &= ~tried
                 known = False
                 used = self.used()
-        if target and exchanges:
+        if target is not None and exchanges:
             kept = self.exchange(kept, target, exchanges)
-        return self.answer("done" if kept.bit_count() == target or not target else "stuck", kept)
+        return self.answer("done" if target in (None, kept.bit_count()) else "stuck", kept)
 
     def exchange(self, kept: int, target: int, questions: int) -> int:
         """From a minimal set of givens to a smaller one: let one variable in, two out, as long as

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from outgrow.errors import DamagedFile
-from outgrow.puzzles import get_puzzle
+from outgrow.puzzles import PUZZLES, get_puzzle
 from outgrow.puzzles.instance import Instance, Values
 
 __all__ = ["FORMAT", "Dataset", "Record", "load_dataset"]
@@ -140,13 +140,16 @@ class Dataset:
     def instance(self, index: int, form: str = "units") -> Instance:
         """The puzzle, in one of its lifted forms."""
         record = self.record(index)
-        return get_puzzle(self.puzzle).restore(
-            size=self.size,
-            shape=self.shape,
-            pairs=record.pairs,
-            givens=np.where(record.given, record.solution, 0).astype(np.int16),
-            form=form,
-        )
+        try:
+            return get_puzzle(self.puzzle).restore(
+                size=self.size,
+                shape=self.shape,
+                pairs=record.pairs,
+                givens=np.where(record.given, record.solution, 0).astype(np.int16),
+                form=form,
+            )
+        except ValueError as error:
+            raise DamagedFile(f"puzzle {index} of the data set is no {self.puzzle} ({_one_line(error)})") from None
 
     def save(self, path: str | Path) -> str:
         """Writes the file whole or not at all; returns the sha256 of what it holds."""
@@ -247,6 +250,12 @@ def _from_arrays(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any
         raise ValueError("puzzles are missing")
     if len(solutions) != cells or len(gaps) != facts or len(arrays["given"]) != (cells + 7) // 8:
         raise ValueError("arrays do not fit together")
+    if header["puzzle"] not in PUZZLES:
+        raise ValueError(f"no puzzle {str(header['puzzle'])[:40]!r}")
+    if cells and not 1 <= solutions.min() <= solutions.max() <= int(header["size"]):
+        raise ValueError("a value out of range")
+    if any(len(values) != header["count"] for name, values in arrays.items() if name.startswith("flag_")):
+        raise ValueError("flags are missing")
     keys = np.cumsum(gaps)
     first = np.concatenate([[0], np.cumsum(num_pairs, dtype=np.int64)])[:-1]
     has = num_pairs > 0

@@ -7,6 +7,7 @@ puzzles whatever the number of processes and however often a run was stopped and
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -39,8 +40,9 @@ __all__ = [
 
 Rng = np.random.Generator
 CHUNK = 100
-# Boards tried for one puzzle before giving up: the settings ask for what does not exist.
-MAX_TRIES = 2_000
+# Boards (or graphs) tried for one puzzle before giving up: the settings ask for what does not exist. A mask level that
+# can be had comes with the first few boards; 22 givens at 9x9 take about thirty.
+MAX_TRIES = {"masked": 40, "minimal": 40, "extra": 1_000, "graphs": 2_000}
 # Questions that dig() may spend on exchanges, once stuck, to reach a mask level near the minimum.
 EXCHANGES = 1_000
 # Up to this many (variable, value) literals questions are so small that they need no budget.
@@ -146,7 +148,10 @@ def default_settings(puzzle: str, size: int, count: int, seed: int = 0, **change
             known = ", ".join(map(str, EDGE_PROBABILITY))
             raise OutgrowError(f"no edge probabilities are known for {size} colors; there are for {known}")
         settings = replace(settings, nodes=(bands[0][0], bands[-1][1]), unique="free")
-    return _checked(replace(settings, **changes))
+    settings = replace(settings, **changes)
+    if settings.unique == "tried" and settings.style != "masked":
+        settings = replace(settings, unique="proven")
+    return _checked(settings)
 
 
 def _checked(settings: Settings) -> Settings:
@@ -156,17 +161,23 @@ def _checked(settings: Settings) -> Settings:
         raise OutgrowError(f"count is {settings.count}; it must be at least 1")
     if settings.style == "masked" and not 0 <= low <= high <= 100:
         raise OutgrowError(f"mask {low}-{high}: percentages from 0 to 100, the smaller one first")
-    if settings.style == "extra" and not 0 < low <= high:
-        raise OutgrowError(f"givens {low}-{high}: the smaller number first")
+    if settings.style == "extra" and not 0 < low <= high <= settings.size**2:
+        raise OutgrowError(f"givens {low}-{high}: numbers from 1 to {settings.size**2}, the smaller one first")
+    if settings.unique == "free" and settings.style != "masked":
+        raise OutgrowError("minimal puzzles are unique ones; any solution counts with masks alone")
+    if settings.box is not None and settings.puzzle != "sudoku":
+        raise OutgrowError(f"{settings.puzzle} has no boxes")
+    if settings.nodes is not None and settings.puzzle != "coloring":
+        raise OutgrowError(f"{settings.puzzle} has no nodes")
     if settings.puzzle == "sudoku":
+        if settings.size > sudoku.MAX_SIZE:
+            raise OutgrowError(f"size {settings.size}: Sudoku goes up to {sudoku.MAX_SIZE}")
         if settings.box is None:
             raise OutgrowError(
                 f"a Sudoku of size {settings.size} has no boxes; name their shape, as in --box 1x{settings.size}"
             )
         if settings.box[0] * settings.box[1] != settings.size:
             raise OutgrowError(f"boxes of {settings.box[0]}x{settings.box[1]} do not hold {settings.size} cells")
-        if settings.size > sudoku.MAX_SIZE:
-            raise OutgrowError(f"size {settings.size}: Sudoku goes up to {sudoku.MAX_SIZE}")
     if settings.puzzle == "futoshiki" and not 2 <= settings.size <= futoshiki.MAX_SIZE:
         raise OutgrowError(f"size {settings.size}: Futoshiki goes from 2 to {futoshiki.MAX_SIZE}")
     if settings.puzzle == "coloring":
@@ -193,12 +204,14 @@ def generate(
     path = Path(path)
     parts = path.with_name(path.name + ".parts")
     note = parts / "settings.json"
-    if note.exists():
-        if json.loads(note.read_text()) != settings.as_json():
+    if any(parts.glob("0*.npz")):
+        if _read_note(note) != settings.as_json():
             raise OutgrowError(f"{parts}: holds an unfinished run with other settings; finish or delete it first")
     else:
         parts.mkdir(parents=True, exist_ok=True)
-        note.write_text(json.dumps(settings.as_json()))
+        temporary = parts / "settings.new"
+        temporary.write_text(json.dumps(settings.as_json()))
+        os.replace(temporary, note)
     chunks: dict[int, Dataset] = {}
     for index in range(settings.chunks):
         try:
@@ -218,6 +231,13 @@ def generate(
     dataset.save(path)
     shutil.rmtree(parts)
     return dataset
+
+
+def _read_note(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
 
 
 def make_chunks(settings: Settings, missing: Sequence[int], jobs: int = 1) -> Iterator[tuple[int, Dataset]]:
@@ -296,8 +316,8 @@ class _Boards:
         style = self.settings.style
         variables = self.solver.csp.num_variables
         flags: dict[str, int] = {"level": level} if style != "minimal" else {}
-        target = variables - variables * level // 100 if style == "masked" else 0
-        for _ in range(MAX_TRIES):
+        target = variables - variables * level // 100 if style == "masked" else None
+        for _ in range(MAX_TRIES[style]):
             solution, less = self.sample()
             if self.settings.unique == "free":
                 given = np.zeros(variables, dtype=np.bool_)
@@ -318,19 +338,22 @@ class _Boards:
                         found = _propagator(self.solver.csp).propagate(np.where(given, solution, 0))
                         flags["singles"] = int(found is not None and bool((found > 0).all()))
                 return Record(solution, given, *_pairs(less), flags=flags)
-            if self.settings.unique == "tried":
+            if self.settings.unique == "tried" and target is not None:
                 given = np.zeros(variables, dtype=np.bool_)
                 given[self.rng.permutation(variables)[:target]] = True
                 return Record(solution, given, *_pairs(less), flags={**flags, "unique": 0})
+        wish = {"masked": f"{level}% masked; ask for less", "extra": f"{level} givens; ask for more"}.get(
+            style, "dug to the end within the solver's budget"
+        )
         raise OutgrowError(
-            f"no unique {self.settings.puzzle} of size {self.settings.size} at level {level} in {MAX_TRIES} boards; ask for a lower level"
+            f"no unique {self.settings.puzzle} of size {self.settings.size} in {MAX_TRIES[style]} boards with {wish}"
         )
 
     def dig(
         self,
         solution: npt.NDArray[np.int16],
         less: npt.NDArray[np.integer] | None,
-        target: int,
+        target: int | None,
     ) -> Dug:
         switch, swaps = None, self.swaps
         if less is not None:
@@ -399,7 +422,7 @@ def _make_coloring(settings: Settings, nodes: int, level: int, rng: Rng) -> Reco
     low, high = _edge_probability(settings.size, nodes)
     budget = Budget(conflicts=settings.conflicts)
     empty = np.zeros(nodes, dtype=np.int16)
-    for _ in range(MAX_TRIES):
+    for _ in range(MAX_TRIES["graphs"]):
         edges = sample_graph(nodes, rng.uniform(low, high), rng)
         with ExactSolver(coloring.build(edges, empty, settings.size).csp, "glucose4") as solver:
             drawn = rng.integers(1, settings.size + 1, nodes)
@@ -413,7 +436,9 @@ def _make_coloring(settings: Settings, nodes: int, level: int, rng: Rng) -> Reco
         given = np.zeros(nodes, dtype=np.bool_)
         given[rng.permutation(nodes)[: nodes - nodes * level // 100]] = True
         return Record(solution, given, edges, {"level": level, "chromatic": settings.size})
-    raise OutgrowError(f"no graph of {nodes} nodes with chromatic number {settings.size} in {MAX_TRIES} tries")
+    raise OutgrowError(
+        f"no graph of {nodes} nodes with chromatic number {settings.size} in {MAX_TRIES['graphs']} tries"
+    )
 
 
 def sample_puzzles(
@@ -423,6 +448,8 @@ def sample_puzzles(
 
     `mask` is the range of masked percentages; `unique` keeps only puzzles with a single solution.
     """
+    if not 0 <= mask[0] <= mask[1] <= 100:
+        raise ValueError(f"mask {mask[0]}-{mask[1]}: percentages from 0 to 100, the smaller one first")
     settings = Settings("custom", csp.num_values, count, seed, levels=mask, unique="proven" if unique else "free")
     boards = _Boards(csp, settings, np.random.default_rng([seed, 0]))
     with closing(boards):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -182,9 +183,21 @@ def _read_clues(path: Path, count: int) -> list[tuple[int, np.ndarray]]:
                         f"{count} clues expected, found {int((givens > 0).sum())}", source=str(path), line=line
                     )
                 found.append((line, givens))
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"cannot be read ({error})", source=str(path)) from None
     return found
+
+
+_ENTRY = {
+    "file": str,
+    "role": str,
+    "puzzle": str,
+    "size": int,
+    "count": int,
+    "settings": dict,
+    "sha256": str,
+    "bytes": int,
+}
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -194,6 +207,12 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         manifest = json.loads(path.read_text())
         if not isinstance(manifest.get("sets"), dict):
             raise ValueError("no 'sets'")
+        for name, entry in manifest["sets"].items():
+            if not isinstance(entry, dict) or any(not isinstance(entry.get(key), kind) for key, kind in _ENTRY.items()):
+                raise ValueError(f"the entry {name!r} lacks {', '.join(_ENTRY)}, or holds something else there")
+            levels = entry["settings"].get("levels", entry["settings"].get("givens", [0, 0]))
+            if not (isinstance(levels, list) and len(levels) == 2 and all(type(n) is int for n in levels)):
+                raise ValueError(f"the entry {name!r} has no range of levels")
         return manifest
     except FileNotFoundError:
         raise OutgrowError(f"{path}: no such file; name the folder with --dir") from None

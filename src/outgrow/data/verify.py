@@ -15,6 +15,7 @@ import numpy as np
 
 from outgrow.csp.exact import Budget, ExactSolver
 from outgrow.data.file import Dataset, Record, load_dataset
+from outgrow.data.sets import SETS
 from outgrow.data.workers import run_tasks
 from outgrow.errors import DamagedFile
 from outgrow.puzzles import coloring, futoshiki, get_puzzle, sudoku
@@ -54,7 +55,7 @@ def verify_set(
         dataset = load_dataset(path)
     except DamagedFile as error:
         return Checked(name, (str(error),), {}, frozenset())
-    problems = list(_check_header(dataset, claims))
+    problems = list(_check_header(name, dataset, claims, path))
     problems += _check_levels(dataset, claims.get("settings", {}))
     if not quick:
         done = 0
@@ -93,12 +94,23 @@ def check_shared(checked: list[Checked], claims: dict[str, dict[str, Any]]) -> l
     return problems
 
 
-def _check_header(dataset: Dataset, claims: dict[str, Any]) -> Iterator[str]:
+def _check_header(name: str, dataset: Dataset, claims: dict[str, Any], path: Path) -> Iterator[str]:
     if dataset.sha256 != claims.get("sha256"):
         yield "its sha256 is not the manifest's"
     for key, found in (("puzzle", dataset.puzzle), ("size", dataset.size), ("count", len(dataset))):
         if claims.get(key) != found:
             yield f"{key} is {found}, the manifest says {claims.get(key)}"
+    if dict(dataset.settings) != claims.get("settings"):
+        yield "its settings are not the manifest's"
+    if list(dataset.shape) != claims.get("settings", {}).get("box", list(dataset.shape)):
+        yield f"its shape is {dataset.shape}, the manifest says boxes of {claims['settings']['box']}"
+    if claims.get("bytes") != path.stat().st_size:
+        yield f"the file has {path.stat().st_size} bytes, the manifest says {claims.get('bytes')}"
+    role = SETS[name].role if name in SETS else name.rsplit("-", 1)[-1]
+    if claims.get("role") != role:
+        yield f"its role is {role}, the manifest says {claims.get('role')}"
+    if len(dataset) == 0:
+        yield "it is empty"
 
 
 def _check_levels(dataset: Dataset, settings: dict[str, Any]) -> Iterator[str]:

@@ -22,13 +22,18 @@ def run_tasks(function: Callable[[Task], Result], tasks: Sequence[Task], jobs: i
         yield from map(function, tasks)
         return
     # Spawn: a fork would copy the threads' locks of the progress bar in whatever state they are.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=context, initializer=_start_worker) as pool:
-        try:
-            yield from pool.map(function, tasks)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    before = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(
+        min(jobs, len(tasks)), mp_context=multiprocessing.get_context("spawn"), initializer=_start_worker
+    )
+    try:
+        yield from pool.map(function, tasks)
+        pool.shutdown()
+    except BaseException:  # Ctrl-C, or a caller that wants no more: do not wait for the tasks at hand
+        pool.shutdown(wait=False, cancel_futures=True)
+        for child in set(multiprocessing.active_children()) - before:
+            child.terminate()
+        raise
 
 
 def _start_worker() -> None:

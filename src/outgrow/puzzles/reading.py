@@ -117,6 +117,8 @@ class Reader:
 def read_bytes(path: str) -> bytes:
     """A file's content, or standard input's for '-', within the size limit."""
     try:
+        if path == "-" and sys.stdin is None:
+            raise InputError("is closed", source=name_of(path))
         if path == "-":
             data = sys.stdin.buffer.read(MAX_BYTES + 1)
         else:

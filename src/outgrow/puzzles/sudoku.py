@@ -86,9 +86,9 @@ _LETTERS = 26
 _SAMPLE = 5  # rows to look at to tell rows from boards
 _TOO_LARGE = 10_000  # stands for any number of five digits and more
 _DRAWN = str.maketrans(
-    dict.fromkeys("│┃║┆┊", "|")
-    | dict.fromkeys("─━═┄┈", "-")
-    | dict.fromkeys("┼╋╬┬┴├┤┌┐└┘╔╗╚╝╠╣╦╩┏┓┗┛┣┫┳┻╂┿╪╫╟╢╤╧", "+")
+    dict.fromkeys("│┃║┆┊┇┋╎╏", "|")
+    | dict.fromkeys("─━═┄┈┅┉╌╍", "-")
+    | dict.fromkeys("┼╋╬┬┴├┤┌┐└┘╔╗╚╝╠╣╦╩┏┓┗┛┣┫┳┻╂┿╪╫╟╢╤╧╭╮╰╯┠┨┯┷┝┥┰┸┞┟┡┢┦┧┩┪╀╁╄╅╆╇╈╉╊╃┽┾╞╡╥╨", "+")
 )
 _SOLO = re.compile(r"\s*([0-9]{1,4})(?:x([0-9]{1,4}))?((?:[a-z][0-9]*)*)\s*([:#])(.*)")
 _SOLO_RUN = re.compile(r"[a-z]|_|[0-9]+")
@@ -103,6 +103,8 @@ def _restore(
     form: str,
 ) -> Instance:
     rows, columns = shape
+    if rows * columns != size:
+        raise ValueError(f"boxes of {rows}x{columns} do not hold {size} cells")
     return build(rows, columns, givens, form=form)
 
 
@@ -178,8 +180,10 @@ def _rows_ahead(text: Text, limit: int) -> list[_Row]:
 
 
 def _is_rule(line: str) -> bool:
-    """A line drawn with | - + = alone."""
-    return not line.strip("|+=- \t") and any(c in line for c in "-+=")
+    """A line drawn with | - + = alone, or dashes between the * . : ' that some programs put at the corners."""
+    if not line.strip("|+=- \t"):
+        return any(c in line for c in "-+=")
+    return "---" in line and not line.strip("|+=-*.:'` \t")
 
 
 def _side(cells: int) -> int | None:
@@ -191,7 +195,9 @@ def _side(cells: int) -> int | None:
 def _read_line(text: Text, rows: list[_Row]) -> Instance | None:
     """A board on a line of its own; None if the line is the first row of a grid, or nothing."""
     first = rows[0]
-    by_token = len(first.tokens) > 1
+    # '53..7.... 6..195... ' and so on: the rows of a board side by side.
+    rows_abreast = len(first.tokens) >= 4 and {len(token) for token in first.tokens} == {len(first.tokens)}
+    by_token = len(first.tokens) > 1 and not rows_abreast
     count = first.count(by_token)
     side = _side(count)
     if first.bars or first.rule or side is None:
@@ -356,7 +362,8 @@ def _read_symbols(cells: list[str], side: int) -> tuple[list[int], str, tuple[st
             if not cell.isdigit():
                 raise _BadCell(cells.index(cell), f"{shorten(cell, 20)!r} stands among numbers")
         meaning = {cell: _number(cell) for cell in shown}
-        return _values(cells, meaning, side), "1", ()
+        mixed = "0" in cells and not {".", "_", "-1"}.isdisjoint(cells)
+        return _values(cells, meaning, side), "1", ("0 read as an empty cell",) if mixed else ()
     if shown and side <= _LETTERS and not any(cell.isdigit() for cell in shown) and "0" not in cells:
         meaning = {cell: ord(cell.upper()) - ord("A") + 1 for cell in shown}
         return _values(cells, meaning, side), "A", (f"letters read as A-{chr(ord('A') + side - 1)}",)
