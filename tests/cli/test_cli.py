@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import signal
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
@@ -272,3 +274,59 @@ def test_help_has_examples(run: Run, command: list[str]) -> None:
     assert "Usage:" in shown
     if command[:1] != ["data"] or len(command) == 1:
         assert "Examples:" in shown
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["generate", "sudoku", "--size", "16", "--count", "5000", "--out", "a.npz"],
+        ["generate", "sudoku", "--size", "16", "--count", "5000", "--out", "a.npz", "--jobs", "2"],
+        ["solve", "--exact", "--seconds", "60", "hard.col"],
+    ],
+    ids=["generate", "generate with two processes", "solve"],
+)
+def test_ctrl_c_is_heard_at_once(tmp_path: Path, arguments: list[str]) -> None:
+    size = 40  # pigeons: no solution, and no proof of that within a minute
+    edges = [(i, j) for i in range(1, size + 1) for j in range(i + 1, size + 1)]
+    lines = [f"c k {size - 1}", "c given 1 1", f"p edge {size} {len(edges)}", *(f"e {i} {j}" for i, j in edges)]
+    (tmp_path / "hard.col").write_text("\n".join(lines))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "outgrow", *arguments], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    time.sleep(4)
+    start = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+    assert errors.strip().endswith("interrupted")
+    assert ("goes on" in errors) == (arguments[0] == "generate")
+    assert time.monotonic() - start < 10
+    assert not (tmp_path / "a.npz").exists()
+
+
+def test_a_closed_standard_input_is_one_line(tmp_path: Path) -> None:
+    script = f"{sys.executable} -m outgrow solve --exact - <&-"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert_one_line_error(done, "standard input")
+
+
+def test_what_solve_prints_can_be_checked(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "puzzle.txt").write_text(EASY)
+    (tmp_path / "solved.txt").write_text(run("solve", "--exact", "puzzle.txt").stdout)
+    run("check", "puzzle.txt", "solved.txt")
+
+
+def test_files_are_written_through_links_and_never_half(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "link.txt").symlink_to("target.txt")
+    run("convert", "-", "--out", "link.txt", stdin=EASY)
+    assert (tmp_path / "link.txt").is_symlink()
+    assert (tmp_path / "target.txt").read_text().strip() == EASY
+    assert_one_line_error(run("convert", "-", "--out", "nowhere/a.txt", stdin=EASY, code=2), "nowhere/a.txt")
+
+
+@pytest.mark.parametrize("entry", [5, [], {}, {"file": "a.npz"}], ids=str)
+def test_a_malformed_manifest_is_one_line(run: Run, tmp_path: Path, entry: object) -> None:
+    (tmp_path / "manifest.json").write_text(json.dumps({"sets": {"a": entry}}))
+    for command in ("list", "verify"):
+        assert_one_line_error(run("data", command, "--dir", ".", code=2), "manifest.json", "'a'")

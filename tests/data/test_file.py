@@ -162,3 +162,22 @@ def test_files_open_with_numpy_alone(graphs: Dataset, tmp_path: Path) -> None:
         assert header["puzzle"] == "coloring"
         assert header["settings"]["seed"] == 0
         assert stored["num_variables"].shape == (12,)
+
+
+@pytest.mark.parametrize(
+    ("solution", "size", "shape", "puzzle"),
+    [
+        (np.full(16, 77), 4, (2, 2), "sudoku"),
+        (np.full(16, 1), 4, (2, 3), "sudoku"),
+        (np.full(16, 1), 4, (4,), "sudoku"),
+        (np.full(9, 1), 4, (2, 2), "sudoku"),
+        (np.full(16, 1), 4, (2, 2), "chess"),
+    ],
+)
+def test_content_that_is_no_puzzle_is_refused_though_its_checksum_is_right(
+    tmp_path: Path, solution: np.ndarray, size: int, shape: tuple[int, ...], puzzle: str
+) -> None:
+    record = Record(solution, np.ones(len(solution), dtype=np.bool_))
+    Dataset.of([record], puzzle=puzzle, size=size, shape=shape).save(tmp_path / "a.npz")
+    with pytest.raises(DamagedFile):
+        list(load_dataset(tmp_path / "a.npz"))

@@ -176,7 +176,17 @@ def test_a_missing_sign_is_found(tmp_path: Path) -> None:
 
 
 def test_a_manifest_that_lies_is_found(boards: Dataset, tmp_path: Path) -> None:
-    for lie in ({"count": 14}, {"size": 8}, {"sha256": "0" * 64}):
+    settings = dict(boards.settings)
+    lies = (
+        {"count": 14},
+        {"size": 8},
+        {"sha256": "0" * 64},
+        {"bytes": 1},
+        {"role": "train"},
+        {"settings": {**settings, "seed": 1}},
+        {"settings": {**settings, "box": [1, 9]}},
+    )
+    for lie in lies:
         assert not verify_set(*plant(tmp_path, records_of(boards), boards, **lie), tmp_path, quick=True).ok
     name, claims = plant(tmp_path, records_of(boards), boards)
     (tmp_path / "planted-test.npz").unlink()
@@ -187,6 +197,7 @@ def test_shared_solutions_are_found(boards: Dataset, tmp_path: Path) -> None:
     name, claims = plant(tmp_path, records_of(boards), boards)
     once = verify_set(name, claims, tmp_path, quick=True)
     twice = verify_set("other", {**claims, "role": "train"}, tmp_path, quick=True)
+    assert once.ok
     assert check_shared([once, twice], {name: claims, "other": {**claims, "role": "train"}}) == [
         f"{name} and other share 13 solutions"
     ]
@@ -235,8 +246,9 @@ def test_a_bad_list_of_clues_is_refused(tmp_path: Path, text: str, message: str)
 
 def test_the_manifest_is_written_whole(tmp_path: Path, boards: Dataset) -> None:
     boards.save(tmp_path / "a-test.npz")
-    update_manifest(tmp_path, {"b": {"x": 1}})
-    update_manifest(tmp_path, {"a": {"x": 2}})
+    entry = describe("a-test", boards, tmp_path)
+    update_manifest(tmp_path, {"b": entry})
+    update_manifest(tmp_path, {"a": entry})
     assert list(read_manifest(tmp_path)["sets"]) == ["a", "b"]
     (tmp_path / "manifest.json").write_text("[]")
     with pytest.raises(OutgrowError, match="not a manifest"):

@@ -607,3 +607,24 @@ def test_a_given_that_breaks_a_rule_is_named() -> None:
     assert find_conflict(parse_one("11" + "." * 14)) == (
         "a given breaks a rule: row 1 column 1 is 1 and row 1 column 2 is 1, against 'row' (and 1 more)"
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "53..7.... 6..195... .98....6. 8...6...3 4..8.3..1 7...2...6 .6....28. ...419..5 ....8..79",
+        "*-----------*\n|53.|.7.|...|\n|6..|195|...|\n|.98|...|.6.|\n|---+---+---|\n|8..|.6.|..3|\n|4..|8.3|..1|\n|7..|.2.|..6|\n"
+        "|---+---+---|\n|.6.|...|28.|\n|...|419|..5|\n|...|.8.|.79|\n*-----------*\n",
+        ".---.---.---.\n|53.|.7.|...|\n|6..|195|...|\n|.98|...|.6.|\n:---+---+---:\n|8..|.6.|..3|\n|4..|8.3|..1|\n|7..|.2.|..6|\n"
+        ":---+---+---:\n|.6.|...|28.|\n|...|419|..5|\n|...|.8.|.79|\n'---'---'---'\n",
+    ],
+    ids=["rows side by side", "stars", "dots and colons"],
+)
+def test_other_ways_that_programs_write_a_board(text: str) -> None:
+    line = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
+    assert render(parse_one(text), format="line") == line
+
+
+def test_a_zero_beside_another_empty_sign_is_noted() -> None:
+    board = ["0", "-1", "10"] + ["."] * 141
+    assert "0 read as an empty cell" in parse_one(" ".join(board)).notes

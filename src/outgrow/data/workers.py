@@ -31,8 +31,13 @@ def run_tasks(function: Callable[[Task], Result], tasks: Sequence[Task], jobs: i
         pool.shutdown()
     except BaseException:  # Ctrl-C, or a caller that wants no more: do not wait for the tasks at hand
         pool.shutdown(wait=False, cancel_futures=True)
-        for child in set(multiprocessing.active_children()) - before:
-            child.terminate()
+        hook, threading.excepthook = threading.excepthook, lambda _: None  # the pool's own thread may complain
+        try:
+            for child in set(multiprocessing.active_children()) - before:
+                child.terminate()
+            pool.shutdown()
+        finally:
+            threading.excepthook = hook
         raise
 
 
