@@ -93,7 +93,7 @@ def test_a_set_is_made_again_from_its_seed(tmp_path: Path) -> None:
 def plant(folder: Path, records: list[Record], like: Dataset, **claims: Any) -> tuple[str, dict[str, Any]]:
     dataset = Dataset.of(records, puzzle=like.puzzle, size=like.size, shape=like.shape, settings=like.settings)
     dataset.save(folder / "planted-test.npz")
-    return "planted-test", {**describe("planted-test", dataset, folder), **claims}
+    return "planted-test", {**describe("planted-test", dataset, folder), "in_tree": True, **claims}
 
 
 @pytest.fixture(scope="module")

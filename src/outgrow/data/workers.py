@@ -30,8 +30,8 @@ def run_tasks(function: Callable[[Task], Result], tasks: Sequence[Task], jobs: i
         yield from pool.map(function, tasks)
         pool.shutdown()
     except BaseException:  # Ctrl-C, or a caller that wants no more: do not wait for the tasks at hand
-        pool.shutdown(wait=False, cancel_futures=True)
-        hook, threading.excepthook = threading.excepthook, lambda _: None  # the pool's own thread may complain
+        # The pool's own thread trips over tasks that were called off (a fault of Python 3.11); nobody needs to hear of it.
+        hook, threading.excepthook = threading.excepthook, lambda _: None
         try:
             for child in set(multiprocessing.active_children()) - before:
                 child.terminate()
