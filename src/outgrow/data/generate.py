@@ -163,7 +163,7 @@ def _checked(settings: Settings) -> Settings:
         raise OutgrowError(f"mask {low}-{high}: percentages from 0 to 100, the smaller one first")
     if settings.style == "extra" and not 0 < low <= high <= settings.size**2:
         raise OutgrowError(f"givens {low}-{high}: numbers from 1 to {settings.size**2}, the smaller one first")
-    if settings.unique == "free" and settings.style != "masked":
+    if settings.unique == "free" and settings.style != "masked" and settings.puzzle != "coloring":
         raise OutgrowError("minimal puzzles are unique ones; any solution counts with masks alone")
     if settings.box is not None and settings.puzzle != "sudoku":
         raise OutgrowError(f"{settings.puzzle} has no boxes")
