@@ -25,14 +25,6 @@ class InputError(OutgrowError):
             place += f":{line}"
         super().__init__(f"{place}: {reason}")
 
-    def at(self, source: str, line: int | None) -> InputError:
-        """The same error with its place filled in where it was not known yet."""
-        return InputError(
-            self.reason,
-            source=self.source or source,
-            line=self.line if self.line is not None else line,
-        )
-
 
 class DamagedFile(OutgrowError):
     """A dataset file that cannot be trusted."""

@@ -320,9 +320,7 @@ class _Boards:
         for _ in range(MAX_TRIES[style]):
             solution, less = self.sample()
             if self.settings.unique == "free":
-                given = np.zeros(variables, dtype=np.bool_)
-                given[self.rng.permutation(variables)[:target]] = True
-                return Record(solution, given, *_pairs(less), flags=flags)
+                return Record(solution, self.mask(target), *_pairs(less), flags=flags)
             dug = self.dig(solution, less, target)
             given = dug.given
             if style == "extra" and dug.status == "done":
@@ -339,15 +337,19 @@ class _Boards:
                         flags["singles"] = int(found is not None and bool((found > 0).all()))
                 return Record(solution, given, *_pairs(less), flags=flags)
             if self.settings.unique == "tried" and target is not None:
-                given = np.zeros(variables, dtype=np.bool_)
-                given[self.rng.permutation(variables)[:target]] = True
-                return Record(solution, given, *_pairs(less), flags={**flags, "unique": 0})
+                return Record(solution, self.mask(target), *_pairs(less), flags={**flags, "unique": 0})
         wish = {"masked": f"{level}% masked; ask for less", "extra": f"{level} givens; ask for more"}.get(
             style, "dug to the end within the solver's budget"
         )
         raise OutgrowError(
             f"no unique {self.settings.puzzle} of size {self.settings.size} in {MAX_TRIES[style]} boards with {wish}"
         )
+
+    def mask(self, target: int | None) -> npt.NDArray[np.bool_]:
+        """`target` givens drawn at random."""
+        given = np.zeros(self.solver.csp.num_variables, dtype=np.bool_)
+        given[self.rng.permutation(len(given))[:target]] = True
+        return given
 
     def dig(
         self,
