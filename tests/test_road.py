@@ -17,18 +17,19 @@ MAY_IMPORT: dict[str, set[str]] = {
     "puzzles": {"csp"},
     "data": {"csp", "puzzles"},
     "kernels": set(),
-    "graphs": {"csp", "data"},
+    "graphs": {"csp", "puzzles", "data", "kernels"},
     "models": {"graphs", "kernels"},
     "solve": {"csp", "puzzles", "data", "graphs", "models", "weights"},
-    "train": {"csp", "puzzles", "data", "graphs", "kernels", "models"},
+    "train": {"csp", "puzzles", "data", "graphs", "kernels", "models", "weights"},
     "evaluate": {"csp", "puzzles", "data", "graphs", "models", "solve", "train", "weights"},
-    "weights": {"models"},
+    "weights": {"graphs", "models"},
 }
-EVERYONE = {"errors", "version"}
+EVERYONE = {"errors", "provenance", "version"}
 # Packages that a bare GPU machine has not: only these files may import them.
 HEAVY = {
     "pysat": {"csp/exact.py"},
     "click": {"cli"},
+    "matplotlib": {"train/curves.py"},
     "rich": {"cli"},
     "torch": {"kernels", "graphs", "models", "solve", "train", "evaluate", "weights"},
 }

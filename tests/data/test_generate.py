@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import subprocess
@@ -25,6 +26,7 @@ from outgrow.data.generate import (
     make_chunk,
     sample_puzzles,
 )
+from outgrow.data.sample import fold_of
 from outgrow.errors import OutgrowError
 from outgrow.puzzles import coloring, futoshiki, sudoku
 
@@ -191,6 +193,10 @@ def test_an_unfinished_run_with_other_settings_is_not_mixed_in(tmp_path: Path) -
         ("sudoku", 9, {"style": "minimal", "unique": "free"}, "unique ones"),
         ("sudoku", 9, {"style": "extra", "levels": (80, 90)}, "1 to 81"),
         ("futoshiki", 5, {"box": (1, 5)}, "no boxes"),
+        ("futoshiki", 5, {"fold": (0, 0, 2)}, "no folds"),
+        ("sudoku", 4, {"fold": (1, 0, 2)}, "folds 1-0 of 2"),
+        ("sudoku", 4, {"fold": (0, 2, 2)}, "0 to 1"),
+        ("sudoku", 4, {"fold": (-1, 0, 2)}, "0 to 1"),
     ],
 )
 def test_settings_that_cannot_be_met_are_refused(
@@ -205,6 +211,35 @@ def test_a_level_out_of_reach_is_an_error_and_not_a_hang(monkeypatch: pytest.Mon
     monkeypatch.setattr("outgrow.data.generate.EXCHANGES", 10)
     with pytest.raises(OutgrowError, match="90% masked; ask for less"):
         make_chunk(default_settings("sudoku", 9, 1, style="masked", levels=(90, 90)), 0)
+
+
+def test_folds_take_their_boards_and_no_puzzle_comes_twice(tmp_path: Path) -> None:
+    """41 boards: without the rule 8 of these 250 puzzles come again, in the same chunk or in another."""
+    settings = default_settings("sudoku", 4, 2 * CHUNK + 50, style="minimal", levels=(0, 0), fold=(2, 3, 16))
+    free = default_settings("sudoku", 4, 2 * CHUNK + 50, style="minimal", levels=(0, 0))
+    dataset = generate(settings, tmp_path / "a.npz")
+    records = [dataset.record(i) for i in range(len(dataset))]
+    assert {fold_of(r.solution, 16) for r in records} == {2, 3}
+    assert len({np.where(r.given, r.solution, 0).tobytes() for r in records}) == len(records) == 2 * CHUNK + 50
+    assert dataset.settings["fold"] == [2, 3, 16]
+    assert "fold" not in free.as_json()
+    assert {fold_of(r.solution, 16) for r in make_chunk(free, 0)} > {2, 3}
+
+
+def test_folds_are_decided_by_the_board_alone() -> None:
+    """sha256 of the values, a byte each, whatever they are kept in: a set made today and one made in a year stay apart."""
+    board = np.array([1, 2, 3, 4, 3, 4, 1, 2, 2, 1, 4, 3, 4, 3, 2, 1])
+    number = int(hashlib.sha256(bytes(board.tolist())).hexdigest(), 16)
+    for kind in (np.uint8, np.int16, np.int64):
+        assert [fold_of(board.astype(kind), n) for n in (1, 7, 8)] == [0, number % 7, number % 8]
+
+
+def test_a_fold_without_boards_or_with_too_few_is_an_error_and_not_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MAX_TRIES, "fold", 500)
+    with pytest.raises(OutgrowError, match="no board of folds 0-0 of 1000000000"):
+        make_chunk(default_settings("sudoku", 4, 1, fold=(0, 0, 10**9)), 0)
+    with pytest.raises(OutgrowError, match="no new puzzle of size 4 at level 0"):
+        make_chunk(default_settings("sudoku", 4, 20, levels=(0, 0), fold=(0, 0, 40)), 0)
 
 
 def test_puzzles_of_any_csp(tmp_path: Path) -> None:

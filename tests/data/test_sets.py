@@ -14,6 +14,7 @@ import pytest
 from outgrow.csp.exact import ExactSolver
 from outgrow.data import Dataset, Record, load_dataset
 from outgrow.data.generate import default_settings, generate
+from outgrow.data.sample import fold_of
 from outgrow.data.sets import CLUES, SETS, ClueSettings, build_from_clues, describe, read_manifest, update_manifest
 from outgrow.data.verify import check_shared, verify_set
 from outgrow.errors import InputError, OutgrowError
@@ -75,6 +76,22 @@ def test_sets_share_no_solution() -> None:
     assert check_shared(checked, CLAIMS) == []
 
 
+def test_the_boards_of_size_4_are_split_between_its_sets() -> None:
+    solutions: dict[str, set[bytes]] = {}
+    for role, folds in (("train", range(6)), ("valid", range(6, 7)), ("test", range(7, 8))):
+        dataset = load_dataset(FOLDER / f"sudoku-4-{role}.npz")
+        solutions[role] = {r.solution.tobytes() for r in records_of(dataset)}
+        assert {fold_of(r.solution, 8) for r in records_of(dataset)} == set(folds)
+        assert len({instance.givens.tobytes() for instance in dataset}) == len(dataset)
+    assert sum(map(len, solutions.values())) == len(set.union(*solutions.values())) == 288
+
+
+def test_seeds_of_named_sets_stay_what_they_are() -> None:
+    seeds = {name: named.settings.seed for name, named in SETS.items()}
+    assert len(set(seeds.values())) == len(seeds)
+    assert (seeds["futoshiki-6-train"], seeds["sudoku-25-test"], seeds["sudoku-4-train"]) == (20221, 20250, 20251)
+
+
 def test_hard_sets_are_graded() -> None:
     for size in (9, 12, 16):
         singles = load_dataset(FOLDER / f"sudoku-{size}-hard.npz").flags["singles"]
@@ -109,6 +126,21 @@ def test_sound_records_pass(boards: Dataset, tmp_path: Path) -> None:
     checked = verify_set(*plant(tmp_path, records_of(boards), boards), tmp_path)
     assert checked.ok, checked.problems
     assert checked.facts == {"unique": 13}
+
+
+def test_a_board_outside_the_fold_is_found(tmp_path: Path) -> None:
+    made = generate(default_settings("sudoku", 4, 4, levels=(50, 50), fold=(0, 3, 8)), tmp_path / "a.npz")
+    other = generate(default_settings("sudoku", 4, 1, levels=(50, 50), fold=(4, 7, 8)), tmp_path / "b.npz")
+    records = records_of(made)
+    assert verify_set(*plant(tmp_path, records, made), tmp_path).ok
+    outside = plant(tmp_path, [*records[:3], other.record(0)], made)
+    assert verify_set(*outside, tmp_path, quick=True).problems == ("1 solutions are not of folds 0-3 of 8",)
+
+
+def test_a_puzzle_that_comes_again_is_found(tmp_path: Path) -> None:
+    made = generate(default_settings("sudoku", 4, 4, levels=(50, 50), fold=(0, 3, 8)), tmp_path / "a.npz")
+    again = plant(tmp_path, [*records_of(made)[:3], made.record(0)], made)
+    assert verify_set(*again, tmp_path, quick=True).problems == ("1 puzzles occur again",)
 
 
 def test_a_wrong_solution_is_found(boards: Dataset, tmp_path: Path) -> None:
@@ -250,6 +282,11 @@ def test_the_manifest_is_written_whole(tmp_path: Path, boards: Dataset) -> None:
     update_manifest(tmp_path, {"b": entry})
     update_manifest(tmp_path, {"a": entry})
     assert list(read_manifest(tmp_path)["sets"]) == ["a", "b"]
+    for fold in ("0-5", [0, 5], [0, 5, 5], [0, 0, 0], [0.0, 0, 1]):
+        update_manifest(tmp_path, {"a": {**entry, "settings": {**entry["settings"], "fold": fold}}})
+        with pytest.raises(OutgrowError, match="'a' has no range of folds"):
+            read_manifest(tmp_path)
+        (tmp_path / "manifest.json").unlink()
     (tmp_path / "manifest.json").write_text("[]")
     with pytest.raises(OutgrowError, match="not a manifest"):
         read_manifest(tmp_path)

@@ -37,7 +37,8 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="The manifest's entries, one JSON object a line.")
 def list_sets(folder: Path | None, as_json: bool) -> None:
     """What there is."""
-    from outgrow.data.sets import find_folder, read_manifest
+    from outgrow.data.file import find_folder
+    from outgrow.data.sets import read_manifest
 
     folder = folder or find_folder()
     sets = read_manifest(folder)["sets"]
@@ -82,7 +83,8 @@ def build(
     puzzles, from a list of 17-clue Sudokus that you bring). The exit code is 1 if a set differs from the manifest.
     """
     from outgrow.cli.terminal import track
-    from outgrow.data.sets import CLUES, SETS, build_from_clues, build_set, describe, find_folder, read_manifest
+    from outgrow.data.file import find_folder
+    from outgrow.data.sets import CLUES, SETS, build_from_clues, build_set, describe, read_manifest
     from outgrow.data.sets import update_manifest as write_manifest
 
     target = folder or find_folder()
@@ -150,7 +152,8 @@ def verify(names: tuple[str, ...], folder: Path | None, jobs: int, quick: bool, 
     The exit code is 1 if a claim does not hold.
     """
     from outgrow.cli.terminal import track
-    from outgrow.data.sets import find_folder, read_manifest
+    from outgrow.data.file import find_folder
+    from outgrow.data.sets import read_manifest
     from outgrow.data.verify import check_shared, verify_set
 
     folder = folder or find_folder()

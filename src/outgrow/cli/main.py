@@ -19,6 +19,7 @@ _COMMANDS = {
     "convert": "Rewrite puzzles in another format.",
     "data": "List, build and verify data sets.",
     "generate": "Make puzzles with certified solutions.",
+    "plot": "Draw the curves of a training run.",
     "show": "Draw puzzles in the terminal or as SVG.",
     "solve": "Solve puzzles.",
 }

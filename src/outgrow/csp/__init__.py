@@ -3,7 +3,7 @@
 from outgrow.csp.graph import EdgeType, TypedGraph, constraint_graph, relation_graph
 from outgrow.csp.ground import GroundCSP
 from outgrow.csp.lifted import Constraint, Groups, LiftedCSP
-from outgrow.csp.verdict import Broken, Verdict, judge, judge_batch
+from outgrow.csp.verdict import Broken, Verdict, judge, judge_batch, judge_each
 
 __all__ = [
     "Broken",
@@ -17,5 +17,6 @@ __all__ = [
     "constraint_graph",
     "judge",
     "judge_batch",
+    "judge_each",
     "relation_graph",
 ]

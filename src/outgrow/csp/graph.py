@@ -82,4 +82,7 @@ def relation_graph(csp: GroundCSP) -> TypedGraph:
 def _add(edges: dict[EdgeType, npt.NDArray[np.int32]], kind: EdgeType, new: npt.NDArray[np.integer]) -> None:
     if kind in edges:  # two constraints over one predicate and relation: one set of edges
         new = np.concatenate([edges[kind], new], axis=1)
-    edges[kind] = np.unique(new, axis=1).astype(np.int32).reshape(2, -1)
+    # One sort of a combined key: several times faster than np.unique(axis=1).
+    width = int(new.max(initial=0)) + 1
+    keys = np.unique(new[0].astype(np.int64) * width + new[1])
+    edges[kind] = np.stack([keys // width, keys % width]).astype(np.int32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from outgrow.csp.ground import GroundCSP
 
-__all__ = ["Broken", "Verdict", "judge", "judge_batch"]
+__all__ = ["Broken", "Verdict", "judge", "judge_batch", "judge_each"]
 
 
 @dataclass(frozen=True)
@@ -97,4 +97,63 @@ def judge_batch(
         if kept.shape not in (values.shape, values.shape[1:]):
             raise ValueError(f"givens are (B, V) or (V,) as the assignments {values.shape}, not {kept.shape}")
         solved &= ((kept == 0) | (kept == assignments)).all(axis=1)
+    return solved
+
+
+def judge_each(
+    csps: Sequence[GroundCSP],
+    assignments: Sequence[npt.NDArray[np.integer]],
+    givens: Sequence[npt.NDArray[np.integer]] | None = None,
+) -> npt.NDArray[np.bool_]:
+    """Which assignments are solved, each judged by a CSP of its own: (B,).
+
+    Assignment i is (V_i,). The work is one pass over all facts together; puzzles that share a CSP share its lookup of them.
+    """
+    if len(csps) != len(assignments) or (givens is not None and len(givens) != len(csps)):
+        raise ValueError(f"{len(csps)} CSPs and {len(assignments)} assignments: one of each a puzzle")
+    solved = np.zeros(len(csps), dtype=np.bool_)
+    alike: dict[int, list[int]] = {}
+    for i, csp in enumerate(csps):
+        alike.setdefault(id(csp), []).append(i)
+    single: dict[int, list[int]] = {}
+    for same in alike.values():
+        if len(same) > 1:
+            kept = None if givens is None else np.stack([givens[i] for i in same])
+            solved[same] = judge_batch(csps[same[0]], np.stack([assignments[i] for i in same]), kept)
+        else:
+            single.setdefault(id(csps[same[0]].lifted), []).append(same[0])
+    for same in single.values():
+        kept = None if givens is None else [givens[i] for i in same]
+        solved[same] = _judge_joined([csps[i] for i in same], [assignments[i] for i in same], kept)
+    return solved
+
+
+def _judge_joined(
+    csps: Sequence[GroundCSP],
+    assignments: Sequence[npt.NDArray[np.integer]],
+    givens: Sequence[npt.NDArray[np.integer]] | None,
+) -> npt.NDArray[np.bool_]:
+    """CSPs of one lifted problem, judged as one with B parts that share no variable: (B,)."""
+    sizes = np.array([c.num_variables for c in csps])
+    if any(len(a) != n for a, n in zip(assignments, sizes, strict=True)):
+        raise ValueError("an assignment has another length than its CSP has variables")
+    first = np.concatenate([[0], np.cumsum(sizes)])
+    owner = np.repeat(np.arange(len(csps)), sizes)
+    raw = np.concatenate([np.asarray(a, dtype=np.int64) for a in assignments])
+    wrong = (raw < 1) | (raw > np.array([c.num_values for c in csps])[owner])
+    values = np.where(wrong, 1, raw)
+    if givens is not None:
+        kept = np.concatenate([np.asarray(g, dtype=np.int64) for g in givens])
+        if kept.shape != raw.shape:
+            raise ValueError("givens have another length than the assignments")
+        wrong |= (kept > 0) & (kept != raw)
+    # A relation over K values is the corner of the one over more: one table serves all sizes.
+    largest = max(csps, key=lambda c: c.num_values)
+    solved = np.bincount(owner, weights=wrong, minlength=len(csps)) == 0
+    for c in largest.constraints:
+        pairs = [csp.pairs[c.predicate] for csp in csps]
+        count = [len(p) for p in pairs]
+        joined = np.concatenate(pairs) + np.repeat(first[:-1], count)[:, None]
+        broken = ~largest.table(c)[values[joined[:, 0]] - 1, values[joined[:, 1]] - 1]
+        solved &= np.bincount(np.repeat(np.arange(len(csps)), count), weights=broken, minlength=len(csps)) == 0
     return solved

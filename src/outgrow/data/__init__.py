@@ -1,5 +1,5 @@
-"""Sample, mask, certify; dataset files. `generate`, `sets` and `verify` need python-sat."""
+"""Solved puzzles: files of them (here), how they are made (`generate`, `sets`) and checked (`verify`)."""
 
-from outgrow.data.file import Dataset, Record, load_dataset
+from outgrow.data.file import Dataset, Record, find_dataset, load_dataset
 
-__all__ = ["Dataset", "Record", "load_dataset"]
+__all__ = ["Dataset", "Record", "find_dataset", "load_dataset"]

@@ -29,9 +29,10 @@ from outgrow.errors import DamagedFile
 from outgrow.puzzles import PUZZLES, get_puzzle
 from outgrow.puzzles.instance import Instance, Values
 
-__all__ = ["FORMAT", "Dataset", "Record", "load_dataset"]
+__all__ = ["FORMAT", "MANIFEST", "Dataset", "Record", "find_dataset", "find_folder", "load_dataset"]
 
 FORMAT = 1
+MANIFEST = "manifest.json"
 _MAX_BYTES = 1 << 30
 _MAX_HEADER = 1 << 20
 _HEADER_KEYS = ("format", "puzzle", "size", "shape", "settings", "count", "sha256")
@@ -236,6 +237,25 @@ def load_dataset(path: str | Path) -> Dataset:
     if not intact:
         raise DamagedFile(f"{path}: damaged (its content does not match its sha256)")
     return dataset
+
+
+def find_folder() -> Path:
+    """Where data sets are kept: ./datasets, or that of the checkout this package runs from."""
+    here = Path("datasets")
+    beside = Path(__file__).resolve().parents[3] / "datasets"
+    return here if (here / MANIFEST).exists() or not (beside / MANIFEST).exists() else beside
+
+
+def find_dataset(name: str | Path) -> Dataset:
+    """A data set by the path of its file, or by its name in the folder of data sets."""
+    path = Path(name)
+    if path.suffix != ".npz":
+        path = find_folder() / f"{name}.npz"
+        if not path.exists():
+            raise DamagedFile(
+                f"{path}: no such data set; 'outgrow data list' names them, and 'outgrow data build' makes them"
+            )
+    return load_dataset(path)
 
 
 def _from_arrays(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Dataset:

@@ -23,7 +23,7 @@ from outgrow.csp import GroundCSP
 from outgrow.csp.exact import Budget, Engine, ExactSolver
 from outgrow.data.dig import Dug, Swaps, dig
 from outgrow.data.file import Dataset, Record, load_dataset
-from outgrow.data.sample import sample_graph, sample_latin_square, sample_solution
+from outgrow.data.sample import fold_of, sample_graph, sample_latin_square, sample_solution
 from outgrow.data.workers import run_tasks
 from outgrow.errors import DamagedFile, OutgrowError
 from outgrow.puzzles import coloring, futoshiki, sudoku
@@ -41,8 +41,8 @@ __all__ = [
 Rng = np.random.Generator
 CHUNK = 100
 # Boards (or graphs) tried for one puzzle before giving up: the settings ask for what does not exist. A mask level that
-# can be had comes with the first few boards; 22 givens at 9x9 take about thirty.
-MAX_TRIES = {"masked": 40, "minimal": 40, "extra": 1_000, "graphs": 2_000}
+# can be had comes with the first few boards; 22 givens at 9x9 take about thirty. 'fold': draws until one is in the fold.
+MAX_TRIES = {"masked": 40, "minimal": 40, "extra": 1_000, "graphs": 2_000, "fold": 10_000}
 # Questions that dig() may spend on exchanges, once stuck, to reach a mask level near the minimum.
 EXCHANGES = 1_000
 # Up to this many (variable, value) literals questions are so small that they need no budget.
@@ -93,6 +93,8 @@ class Settings:
         box: Sudoku: box rows and columns.
         nodes: coloring: the first and last number of nodes, equally often.
         conflicts: the solver's budget for one question on boards that are not small.
+        fold: Sudoku: (first, last, of): solved boards are dealt into `of` folds by their digests, those of the first to last are
+            used, and no puzzle occurs twice. Sets of disjoint folds share no solution, however few boards there are.
     """
 
     puzzle: str
@@ -105,6 +107,7 @@ class Settings:
     box: tuple[int, int] | None = None
     nodes: tuple[int, int] | None = None
     conflicts: int = 20_000
+    fold: tuple[int, int, int] | None = None
 
     def as_json(self) -> dict[str, Any]:
         """As plain values, for headers and manifests."""
@@ -169,6 +172,12 @@ def _checked(settings: Settings) -> Settings:
         raise OutgrowError(f"{settings.puzzle} has no boxes")
     if settings.nodes is not None and settings.puzzle != "coloring":
         raise OutgrowError(f"{settings.puzzle} has no nodes")
+    if settings.fold is not None:
+        if settings.puzzle != "sudoku":
+            raise OutgrowError(f"{settings.puzzle} has no folds")
+        first, last, of = settings.fold
+        if not 0 <= first <= last < of:
+            raise OutgrowError(f"folds {first}-{last} of {of}: numbers from 0 to {of - 1}, the smaller one first")
     if settings.puzzle == "sudoku":
         if settings.size > sudoku.MAX_SIZE:
             raise OutgrowError(f"size {settings.size}: Sudoku goes up to {sudoku.MAX_SIZE}")
@@ -275,7 +284,7 @@ def make_chunk(settings: Settings, index: int) -> list[Record]:
         assert settings.nodes is not None
         nodes = _spread(settings.nodes, settings.count, settings.seed)
         return [_make_coloring(settings, nodes[i], level, rng) for i, level in zip(wanted, levels, strict=True)]
-    boards = _Sudokus(settings, rng) if settings.puzzle == "sudoku" else _Futoshikis(settings, rng)
+    boards = _Sudokus(settings, rng, index) if settings.puzzle == "sudoku" else _Futoshikis(settings, rng)
     with closing(boards):
         return [boards.one(level) for level in levels]
 
@@ -382,10 +391,38 @@ def _propagator(csp: GroundCSP) -> ExactSolver:
 
 
 class _Sudokus(_Boards):
-    def __init__(self, settings: Settings, rng: Rng) -> None:
+    """Boards of the settings' fold, if there is one; then puzzles are dealt to the chunks by their digests, so that no two chunks
+    make the same and none need know of another."""
+
+    def __init__(self, settings: Settings, rng: Rng, chunk: int) -> None:
         assert settings.box is not None
         empty = np.zeros(settings.size**2, dtype=np.int16)
         super().__init__(sudoku.build(*settings.box, empty).csp, settings, rng)
+        self.chunk = chunk
+        self.seen: set[bytes] = set()
+
+    def sample(self) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.integer] | None]:
+        if self.settings.fold is None:
+            return super().sample()
+        first, last, of = self.settings.fold
+        for _ in range(MAX_TRIES["fold"]):
+            solution, less = super().sample()
+            if first <= fold_of(solution, of) <= last:
+                return solution, less
+        raise OutgrowError(f"no board of folds {first}-{last} of {of} in {MAX_TRIES['fold']} boards")
+
+    def one(self, level: int) -> Record:
+        if self.settings.fold is None:
+            return super().one(level)
+        for _ in range(MAX_TRIES["fold"]):
+            record = super().one(level)
+            givens = np.where(record.given, record.solution, 0).astype(np.uint8)
+            if fold_of(givens, self.settings.chunks) == self.chunk and givens.tobytes() not in self.seen:
+                self.seen.add(givens.tobytes())
+                return record
+        raise OutgrowError(
+            f"no new puzzle of size {self.settings.size} at level {level} in {MAX_TRIES['fold']} draws; ask for fewer"
+        )
 
 
 class _Futoshikis(_Boards):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 import numpy.typing as npt
 
 from outgrow.csp.exact import Budget, ExactSolver
 
-__all__ = ["sample_graph", "sample_latin_square", "sample_solution"]
+__all__ = ["fold_of", "sample_graph", "sample_latin_square", "sample_solution"]
 
 Rng = np.random.Generator
 
@@ -91,6 +93,11 @@ def sample_latin_square(size: int, rng: Rng) -> npt.NDArray[np.int16]:
             else:
                 negative = (r2, c2, v2)
     return np.array(values, dtype=np.int16).reshape(size, size) + 1
+
+
+def fold_of(values: npt.NDArray[np.integer], folds: int) -> int:
+    """Which of `folds` equal shares of all boards (V,) of values 0..255 this one falls into: decided by the board alone."""
+    return int.from_bytes(hashlib.sha256(values.astype(np.uint8).tobytes()).digest()) % folds
 
 
 def sample_graph(nodes: int, probability: float, rng: Rng) -> npt.NDArray[np.int32]:

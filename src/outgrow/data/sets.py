@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from outgrow.csp.exact import ExactSolver
-from outgrow.data.file import Dataset, Record
+from outgrow.data.file import MANIFEST, Dataset, Record
 from outgrow.data.generate import Settings, default_settings, generate
 from outgrow.errors import InputError, OutgrowError
 from outgrow.puzzles import sudoku
@@ -27,12 +27,10 @@ __all__ = [
     "build_from_clues",
     "build_set",
     "describe",
-    "find_folder",
     "read_manifest",
     "update_manifest",
 ]
 
-MANIFEST = "manifest.json"
 Role = Literal["train", "valid", "test", "hard"]
 Progress = Callable[[int], None]
 
@@ -85,16 +83,14 @@ def _sets() -> Iterator[NamedSet]:
     yield named("sudoku-24-valid", "valid", "sudoku", 24, 100)
     yield named("sudoku-24-test", "test", "sudoku", 24, 200)
     yield named("sudoku-25-test", "test", "sudoku", 25, 200)
+    # There are only 288 solved boards of size 4: each belongs to one of the three sets.
+    yield named("sudoku-4-train", "train", "sudoku", 4, 2_000, fold=(0, 5, 8))
+    yield named("sudoku-4-valid", "valid", "sudoku", 4, 200, fold=(6, 6, 8))
+    yield named("sudoku-4-test", "test", "sudoku", 4, 500, fold=(7, 7, 8))
+    yield named("sudoku-6-test", "test", "sudoku", 6, 500)
 
 
 SETS: dict[str, NamedSet] = {s.name: s for s in _sets()}
-
-
-def find_folder() -> Path:
-    """Where data sets are kept: ./datasets, or that of the checkout this package runs from."""
-    here = Path("datasets")
-    beside = Path(__file__).resolve().parents[3] / "datasets"
-    return here if (here / MANIFEST).exists() or not (beside / MANIFEST).exists() else beside
 
 
 def build_set(name: str, folder: Path, *, jobs: int = 1, progress: Progress = _no_progress) -> Dataset:
@@ -213,6 +209,11 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             levels = entry["settings"].get("levels", entry["settings"].get("givens", [0, 0]))
             if not (isinstance(levels, list) and len(levels) == 2 and all(type(n) is int for n in levels)):
                 raise ValueError(f"the entry {name!r} has no range of levels")
+            fold = entry["settings"].get("fold", [0, 0, 1])
+            if not (
+                isinstance(fold, list) and [type(n) for n in fold] == [int] * 3 and 0 <= fold[0] <= fold[1] < fold[2]
+            ):
+                raise ValueError(f"the entry {name!r} has no range of folds")
         return manifest
     except FileNotFoundError:
         raise OutgrowError(f"{path}: no such file; name the folder with --dir") from None

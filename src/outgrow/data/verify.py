@@ -15,6 +15,7 @@ import numpy as np
 
 from outgrow.csp.exact import Budget, ExactSolver
 from outgrow.data.file import Dataset, Record, load_dataset
+from outgrow.data.sample import fold_of
 from outgrow.data.sets import SETS
 from outgrow.data.workers import run_tasks
 from outgrow.errors import DamagedFile
@@ -57,6 +58,7 @@ def verify_set(
         return Checked(name, (str(error),), {}, frozenset())
     problems = list(_check_header(name, dataset, claims, path))
     problems += _check_levels(dataset, claims.get("settings", {}))
+    problems += _check_fold(dataset, claims.get("settings", {}))
     if not quick:
         done = 0
         starts = range(0, len(dataset), _CHUNK)
@@ -140,6 +142,20 @@ def _check_levels(dataset: Dataset, settings: dict[str, Any]) -> Iterator[str]:
         nodes = Counter(dataset.num_variables.tolist())
         if min(nodes) < low or max(nodes) > high or max(nodes.values()) - min(nodes.values()) > 1:
             yield f"numbers of nodes are not spread evenly over {low}-{high}"
+
+
+def _check_fold(dataset: Dataset, settings: dict[str, Any]) -> Iterator[str]:
+    """Folds: every solved board belongs to them, and no puzzle occurs twice."""
+    if "fold" not in settings:
+        return
+    first, last, of = settings["fold"]
+    records = [dataset.record(i) for i in range(len(dataset))]
+    outside = sum(not first <= fold_of(r.solution, of) <= last for r in records)
+    if outside:
+        yield f"{outside} solutions are not of folds {first}-{last} of {of}"
+    repeated = len(records) - len({np.where(r.given, r.solution, 0).tobytes() for r in records})
+    if repeated:
+        yield f"{repeated} puzzles occur again"
 
 
 _load = cache(load_dataset)

@@ -1,0 +1,293 @@
+"""Puzzles side by side: the constraint graphs of many as one, on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from outgrow.csp import EdgeType, GroundCSP, constraint_graph, relation_graph
+from outgrow.data import Dataset
+from outgrow.errors import OutgrowError
+from outgrow.graphs.schema import Schema
+from outgrow.kernels import Neighbors
+from outgrow.puzzles import Instance
+
+__all__ = ["Batch", "Puzzles"]
+
+Ints = npt.NDArray[np.int64]
+# Degrees that differ between variables are padded to a multiple of this, so that batches come in few shapes.
+_ROUND = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """B puzzles over V variables in all. No variable is padded: each puzzle's follow those of the one before.
+
+    Attributes:
+        schema: the edge types.
+        indices: which puzzles of the collection these are.
+        puzzle: (V,) the puzzle each variable belongs to.
+        num_values: (B,) K of each puzzle.
+        givens: (V,) values 1..K, 0 for unassigned.
+        solutions: (V,) or None.
+        constraint: in-neighbors among variables, one for each type of constraint edge.
+        relation: in-neighbors among the values 1..max K (counted from 0), one for each type of relation edge; smaller puzzles use its corner.
+        sizes: number of variables and of values of each puzzle, on the host.
+    """
+
+    schema: Schema
+    indices: Ints
+    puzzle: Tensor
+    num_values: Tensor
+    givens: Tensor
+    solutions: Tensor | None
+    constraint: tuple[Neighbors, ...]
+    relation: tuple[Neighbors, ...]
+    sizes: tuple[tuple[int, int], ...]
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def num_variables(self) -> int:
+        """V."""
+        return len(self.puzzle)
+
+    @cached_property
+    def max_values(self) -> int:
+        """The largest K."""
+        return max(k for _, k in self.sizes)
+
+    @cached_property
+    def same_size(self) -> bool:
+        """Whether all puzzles have the same K."""
+        return all(k == self.max_values for _, k in self.sizes)
+
+    @cached_property
+    def allowed(self) -> Tensor:
+        """(V, K) bool: the values each variable can take."""
+        counted = torch.arange(self.max_values, device=self.puzzle.device)
+        return counted < self.num_values[self.puzzle].unsqueeze(1)
+
+    def split(self, flat: npt.NDArray[np.integer]) -> list[npt.NDArray[np.integer]]:
+        """An array (V,) cut into one for each puzzle."""
+        return np.split(flat, np.cumsum([v for v, _ in self.sizes])[:-1])
+
+
+@dataclass(frozen=True, eq=False)
+class _Edges:
+    """One type of constraint edge in every puzzle: in-neighbors by variable, equal graphs stored once.
+
+    `graph` (P,) names the stored graph of each puzzle; graph g has variables first[g]..first[g + 1], each with its in-neighbors
+    at start..start + degree of `sources`, counted within the puzzle.
+    """
+
+    graph: Ints
+    first: Ints
+    start: Ints
+    degree: Ints
+    sources: Ints
+
+
+class Puzzles:
+    """A collection of puzzles of one lifted problem, ready to be taken in batches of any mixture.
+
+    >>> from outgrow.puzzles import parse
+    >>> puzzles = Puzzles.of_instances(parse("1.....3..4.....2\\n.4.1..3..1..2.4."))
+    >>> batch = puzzles.batch([1, 0, 1])
+    >>> len(batch), batch.num_variables, batch.max_values
+    (3, 48, 4)
+    """
+
+    def __init__(
+        self,
+        csps: Sequence[GroundCSP],
+        givens: Sequence[npt.NDArray[np.integer]],
+        solutions: Sequence[npt.NDArray[np.integer]] | None = None,
+    ) -> None:
+        if not csps:
+            raise OutgrowError("no puzzles")
+        self.csps = list(csps)
+        self.schema = Schema.of(csps[0])
+        self._num_variables = np.array([c.num_variables for c in csps], dtype=np.int64)
+        self._num_values = np.array([c.num_values for c in csps], dtype=np.int64)
+        self._first = np.concatenate([[0], np.cumsum(self._num_variables)])
+        self._givens = np.concatenate([np.asarray(g, dtype=np.int64) for g in givens])
+        self._solutions = None
+        if solutions is not None:
+            self._solutions = np.concatenate([np.asarray(s, dtype=np.int64) for s in solutions])
+        if any(len(flat) != self._first[-1] for flat in (self._givens, self._solutions) if flat is not None):
+            raise ValueError("givens or solutions do not fit the puzzles' variables")
+        self._edges = _store(self.csps, self.schema)
+        # The tables of the last batch: those of fixed boards are the same in every batch of as many puzzles.
+        self._recent: dict[int, tuple[bytes, Neighbors]] = {}
+
+    @classmethod
+    def of_instances(cls, instances: Iterable[Instance]) -> Puzzles:
+        """From puzzles as `outgrow.parse` gives them."""
+        found = list(instances)
+        return cls([i.csp for i in found], [i.givens for i in found])
+
+    @classmethod
+    def of_datasets(cls, datasets: Sequence[Dataset], form: str, limit: int | None = None) -> Puzzles:
+        """Every puzzle of the sets (the first `limit` of each), in that form, with its solution."""
+        chosen = [(d, i) for d in datasets for i in range(min(len(d), limit or len(d)))]
+        instances = [d.instance(i, form=form) for d, i in chosen]
+        return cls([i.csp for i in instances], [i.givens for i in instances], [d.solution(i) for d, i in chosen])
+
+    def __len__(self) -> int:
+        return len(self.csps)
+
+    @property
+    def num_variables(self) -> Ints:
+        """(P,)."""
+        return self._num_variables
+
+    @property
+    def num_values(self) -> Ints:
+        """(P,)."""
+        return self._num_values
+
+    @property
+    def max_values(self) -> int:
+        """The largest K."""
+        return int(self._num_values.max())
+
+    def batch(self, indices: Sequence[int] | Ints, device: torch.device | str = "cpu") -> Batch:
+        """These puzzles side by side."""
+        chosen = np.asarray(indices, dtype=np.int64)
+        counts = self._num_variables[chosen]
+        variables = _ranges(self._first[chosen], counts)
+        offsets = np.repeat(np.cumsum(counts) - counts, counts)
+        values = self._num_values[chosen]
+        largest = self.csps[int(chosen[np.argmax(values)])]
+        return Batch(
+            schema=self.schema,
+            indices=chosen,
+            puzzle=_tensor(np.repeat(np.arange(len(chosen)), counts), device),
+            num_values=_tensor(values, device),
+            givens=_tensor(self._givens[variables], device),
+            solutions=None if self._solutions is None else _tensor(self._solutions[variables], device),
+            constraint=tuple(
+                self._neighbors(i, edges, chosen, counts, offsets, device) for i, edges in enumerate(self._edges)
+            ),
+            relation=self._relations(largest, device),
+            sizes=tuple(zip(counts.tolist(), values.tolist(), strict=True)),
+        )
+
+    def portions(self, nodes: int) -> Iterator[list[int]]:
+        """All puzzles in order, as many at a time as have at most so many (variable, value) nodes."""
+        part: list[int] = []
+        total = 0
+        for i, cost in enumerate((self._num_variables * self._num_values).tolist()):
+            if part and total + cost > nodes:
+                yield part
+                part, total = [], 0
+            part.append(i)
+            total += cost
+        yield part
+
+    def _neighbors(
+        self, number: int, edges: _Edges, chosen: Ints, counts: Ints, offsets: Ints, device: torch.device | str
+    ) -> Neighbors:
+        graphs = edges.graph[chosen]
+        key = graphs.tobytes() + str(device).encode()
+        if number in self._recent and self._recent[number][0] == key:
+            return self._recent[number][1]
+        rows = _ranges(edges.first[graphs], counts)
+        neighbors = _pad(edges.start[rows], edges.degree[rows], edges.sources, offsets, len(rows), device)
+        self._recent[number] = (key, neighbors)
+        return neighbors
+
+    def _relations(self, csp: GroundCSP, device: torch.device | str) -> tuple[Neighbors, ...]:
+        key = f"{csp.num_values} {device}".encode()
+        tables: list[Neighbors] = []
+        for number, edges in enumerate(relation_graph(csp).edges.values(), start=len(self._edges)):
+            if number not in self._recent or self._recent[number][0] != key:
+                start, degree, sources = _by_destination(edges, csp.num_values)
+                table = _pad(start, degree, sources, np.zeros(csp.num_values, np.int64), csp.num_values, device, 1)
+                self._recent[number] = (key, table)
+            tables.append(self._recent[number][1])
+        return tuple(tables)
+
+
+def _store(csps: Sequence[GroundCSP], schema: Schema) -> list[_Edges]:
+    by_csp: dict[int, int] = {}
+    of_puzzle = np.array([by_csp.setdefault(id(c), len(by_csp)) for c in csps], dtype=np.int64)
+    distinct: dict[int, GroundCSP] = {id(c): c for c in csps}
+    stored: dict[EdgeType, tuple[dict[bytes, int], list[int], list[tuple[Ints, Ints, Ints]]]] = {
+        kind: ({}, [], []) for kind in schema.constraint
+    }
+    for csp in (distinct[key] for key in by_csp):
+        graph = constraint_graph(csp)
+        if graph.types != schema.constraint:
+            raise ValueError(f"puzzles of different problems: {graph.types} and {schema.constraint}")
+        for kind, edges in graph.edges.items():
+            known, chosen, tables = stored[kind]
+            key = csp.num_variables.to_bytes(8, "little") + edges.tobytes()
+            if key not in known:
+                known[key] = len(tables)
+                tables.append(_by_destination(edges, csp.num_variables))
+            chosen.append(known[key])
+    found: list[_Edges] = []
+    for _, chosen, tables in stored.values():
+        sizes = [len(degree) for _, degree, _ in tables]
+        counts = [len(sources) for _, _, sources in tables]
+        begin = np.concatenate([[0], np.cumsum(counts)])[:-1]
+        found.append(
+            _Edges(
+                graph=np.array(chosen, dtype=np.int64)[of_puzzle],
+                first=np.concatenate([[0], np.cumsum(sizes)])[:-1].astype(np.int64),
+                start=np.concatenate([start + b for (start, _, _), b in zip(tables, begin, strict=True)]),
+                degree=np.concatenate([degree for _, degree, _ in tables]),
+                sources=np.concatenate([sources for _, _, sources in tables]),
+            )
+        )
+    return found
+
+
+def _by_destination(edges: npt.NDArray[np.integer], nodes: int) -> tuple[Ints, Ints, Ints]:
+    """Edges (2, E) as start (N,), degree (N,) and sources (E,), in order of destination, then source."""
+    source, destination = edges.astype(np.int64)
+    order = np.lexsort((source, destination))
+    degree = np.bincount(destination, minlength=nodes)
+    return np.cumsum(degree) - degree, degree, source[order]
+
+
+def _pad(
+    start: Ints,
+    degree: Ints,
+    sources: Ints,
+    offsets: Ints,
+    num_sources: int,
+    device: torch.device | str,
+    multiple: int = _ROUND,
+) -> Neighbors:
+    """The table of in-neighbors; an entry of padding names its own row."""
+    width = int(degree.max(initial=0))
+    regular = bool((degree == width).all()) and width > 0
+    if not regular:
+        width = -(-max(width, 1) // multiple) * multiple
+    slots = np.arange(width)
+    mask = slots < degree[:, None]
+    places = start[:, None] + slots
+    table = np.arange(len(degree))[:, None].repeat(width, axis=1)
+    table[mask] = (sources[places[mask]].reshape(-1)) + np.broadcast_to(offsets[:, None], mask.shape)[mask]
+    return Neighbors(_tensor(table, device), None if regular else _tensor(mask, device), num_sources)
+
+
+def _ranges(starts: Ints, counts: Ints) -> Ints:
+    """starts[0], starts[0] + 1, ... counts[0] of them, then those from starts[1], and so on."""
+    ends = np.cumsum(counts)
+    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - counts), counts)
+
+
+def _tensor(array: npt.NDArray[np.generic], device: torch.device | str) -> Tensor:
+    tensor = torch.from_numpy(np.ascontiguousarray(array))
+    return tensor if str(device) == "cpu" else tensor.to(device, non_blocking=True)

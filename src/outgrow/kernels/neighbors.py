@@ -1,0 +1,95 @@
+"""Who sends to whom: padded tables of in-neighbors, and the gather through them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+__all__ = ["Neighbors", "gather"]
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbors:
+    """Edges of one type between S sources and N destinations, by destination and padded to the largest in-degree D.
+
+    A table read by rows needs no scatter: its sums run in a fixed order, so the same input gives the same output, and
+    `torch.compile` fuses them.
+
+    Attributes:
+        source: (N, D) int64, the sources that send to each destination; any valid row where padded.
+        mask: (N, D) bool, which entries are edges; None if all are.
+        num_sources: S.
+    """
+
+    source: Tensor
+    mask: Tensor | None
+    num_sources: int
+
+    @property
+    def degree(self) -> int:
+        """D, padding included."""
+        return self.source.shape[1]
+
+    @cached_property
+    def share(self) -> Tensor:
+        """The weight of each entry in a plain mean: (N, D), one over the in-degree, 0 where padded."""
+        if self.mask is None:
+            return torch.full_like(self.source, 1.0 / max(self.degree, 1), dtype=torch.get_default_dtype())
+        return self.mask / self.mask.sum(1, keepdim=True).clamp(min=1)
+
+    @cached_property
+    def present(self) -> Tensor | None:
+        """(N, 1) bool, destinations with at least one edge; None if all have one."""
+        if self.mask is None and self.degree:
+            return None
+        return (self.source >= 0 if self.mask is None else self.mask).any(1, keepdim=True)
+
+    @cached_property
+    def readers(self) -> tuple[Tensor, Tensor]:
+        """The table read the other way, for gradients: (E,) entries of it grouped by source, and (S,) where each group begins."""
+        sources = self.source.flatten()
+        entries = torch.arange(len(sources), device=sources.device)
+        if self.mask is not None:
+            entries = self.mask.flatten().nonzero().squeeze(1)
+            sources = sources[entries]
+        count = torch.bincount(sources, minlength=self.num_sources)
+        return entries[torch.argsort(sources, stable=True)], count.cumsum(0) - count
+
+    def prepare(self) -> Neighbors:
+        """Works out now what the gradient needs, outside of compiled code."""
+        _ = self.share, self.present, self.readers
+        return self
+
+    def rows(self, start: int, stop: int) -> Neighbors:
+        """The edges into destinations start..stop alone."""
+        return Neighbors(
+            self.source[start:stop], None if self.mask is None else self.mask[start:stop], self.num_sources
+        )
+
+
+class _Gather(torch.autograd.Function):
+    """rows[source]; its gradient sums over readers through their own table, in a fixed order and without atomics."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, source: Tensor, entries: Tensor, starts: Tensor) -> Tensor:
+        ctx.save_for_backward(entries, starts)
+        return rows.index_select(0, source.flatten()).view(*source.shape, rows.shape[1])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        entries, starts = ctx.saved_tensors
+        # A sum of whole rows without an edge-sized copy of them.
+        summed = functional.embedding_bag(entries, grads[0].flatten(0, 1), starts, mode="sum")
+        return summed, None, None, None
+
+
+def gather(rows: Tensor, neighbors: Neighbors) -> Tensor:
+    """The rows (S, F) of every neighbor: (N, D, F)."""
+    if torch.is_grad_enabled() and rows.requires_grad:
+        return _Gather.apply(rows, neighbors.source, *neighbors.readers)  # pyright: ignore[reportReturnType]
+    return rows.index_select(0, neighbors.source.flatten()).view(*neighbors.source.shape, rows.shape[1])

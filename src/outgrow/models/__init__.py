@@ -1,0 +1,16 @@
+"""The models, one file each: graphs in, scores of every variable's values out."""
+
+from outgrow.models.binarized import Binarized, BinarizedConfig
+from outgrow.models.multivalued import Multivalued, MultivaluedConfig
+from outgrow.models.registry import MODELS, Config, Model, build_model
+
+__all__ = [
+    "MODELS",
+    "Binarized",
+    "BinarizedConfig",
+    "Config",
+    "Model",
+    "Multivalued",
+    "MultivaluedConfig",
+    "build_model",
+]

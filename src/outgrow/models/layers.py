@@ -1,0 +1,146 @@
+"""The parts both models of the paper are made of: message functions and the state update."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from outgrow.graphs import Batch, Schema
+from outgrow.kernels import Neighbors, average_messages
+
+__all__ = ["Aggregation", "LayerNormLSTM", "MessageFunction", "Sent", "Use", "check_config", "make_functions", "mean_by_puzzle", "share_functions"]
+
+Aggregation = Literal["attention", "mean"]
+
+
+class Sent(NamedTuple):
+    """What a message function needs of its sources: the first layer's product (S, H) and attention logits (S,)."""
+
+    rows: Tensor
+    logits: Tensor | None
+
+
+class MessageFunction(nn.Module):
+    """f_z: an MLP of the states at both ends of an edge, averaged over the edges into a node, plainly or by attention.
+
+    2H -> H -> ... -> H with `layers` hidden layers and ReLU after each. The attention logit of an edge is
+    leaky_relu(a . [W h_src; W h_dst]).
+    """
+
+    def __init__(self, width: int, layers: int, attention: bool) -> None:
+        super().__init__()
+        self.first = nn.Linear(2 * width, width)
+        self.rest = nn.ModuleList(nn.Linear(width, width) for _ in range(layers))
+        self.project = nn.Linear(width, width, bias=False) if attention else None
+        self.attend = nn.Linear(2 * width, 1, bias=False) if attention else None
+
+    def send(self, states: Tensor, attend: bool) -> Sent:
+        """The sources' part, of states (S, H)."""
+        rows = functional.linear(states, self.first.weight[:, : states.shape[1]])
+        return Sent(rows, self._logits(states, 0) if attend else None)
+
+    def forward(self, sent: Sent, states: Tensor, neighbors: Neighbors, dropout: float = 0.0) -> Tensor:
+        """The average message to each destination, of their states (N, H): (N, H)."""
+        rows = functional.linear(states, self.first.weight[:, states.shape[1] :], self.first.bias)
+        logits = None if sent.logits is None else (sent.logits, self._logits(states, 1))
+        layers = [(layer.weight, layer.bias) for layer in self.rest if isinstance(layer, nn.Linear)]
+        return average_messages(
+            sent.rows, rows, neighbors, layers, logits=logits, dropout=dropout if self.training else 0.0
+        )
+
+    def _logits(self, states: Tensor, end: int) -> Tensor:
+        """a's half for that end, through W: (nodes,)."""
+        assert self.project is not None and self.attend is not None
+        half = self.attend.weight.view(2, -1)[end]
+        return states @ (half @ self.project.weight)
+
+
+class LayerNormLSTM(nn.Module):
+    """g: an LSTM cell with layer norms on the gates' input part, their recurrent part, and the cell before the output (Ba et al. 2016).
+
+    No biases but those of the norms. It hears the messages of every type and, last, the node's input.
+    """
+
+    def __init__(self, types: int, width: int) -> None:
+        super().__init__()
+        self.hear = nn.Linear((types + 1) * width, 4 * width, bias=False)
+        self.recall = nn.Linear(width, 4 * width, bias=False)
+        self.hear_norm = nn.LayerNorm(4 * width)
+        self.recall_norm = nn.LayerNorm(4 * width)
+        self.cell_norm = nn.LayerNorm(width)
+
+    def remember(self, inputs: Tensor) -> Tensor:
+        """The gates' share of the inputs (N, H), which stay the same at every step: (N, 4H)."""
+        return functional.linear(inputs, self.hear.weight[:, -inputs.shape[1] :])
+
+    def forward(self, heard: Tensor, remembered: Tensor, state: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+        """Messages (N, types * H), `remember`ed inputs, state and cell (N, H) -> the next state and cell."""
+        entering = functional.linear(heard, self.hear.weight[:, : heard.shape[1]]) + remembered
+        gates = self.hear_norm(entering) + self.recall_norm(self.recall(state))
+        enter, forget, emit, new = gates.chunk(4, dim=1)
+        cell = torch.sigmoid(forget) * cell + torch.sigmoid(enter) * torch.tanh(new)
+        return torch.sigmoid(emit) * torch.tanh(self.cell_norm(cell)), cell
+
+
+# The largest values a configuration may have: a file from elsewhere cannot ask for more memory than a laptop has.
+_LIMITS = {"width": 4096, "steps": 100_000, "relation_steps": 1_000, "layers": 64, "max_values": 4096}
+
+
+def check_config(config: Any) -> None:
+    """Refuses values no model can be built with."""
+    for name, most in _LIMITS.items():
+        value = getattr(config, name, 1)
+        if not 1 <= value <= most:
+            raise ValueError(f"{name} is {value}; it goes from 1 to {most}")
+    if not 0 <= config.dropout < 1:
+        raise ValueError(f"dropout is {config.dropout}; it is a share from 0 to below 1")
+
+
+class Use(NamedTuple):
+    """An edge type's message function, and whether its messages are averaged by attention."""
+
+    function: str
+    attend: bool
+
+
+def share_functions(
+    schema: Schema,
+    constraint: Callable[[bool], Aggregation],
+    relation: Aggregation,
+    shared: Callable[[bool], bool],
+) -> tuple[list[Use], list[Use]]:
+    """Which function each type of constraint edge and of relation edge uses.
+
+    `constraint` gives the aggregation of constraint edges, `shared` whether relation edges use the function of the constraint edges
+    with their relation; both by whether the relation has a direction. Where several types of constraint edges have the relation there
+    is none to share, and relation edges have a function of their own.
+    """
+    directed = {t.relation for t in (*schema.constraint, *schema.relation) if t.reverse}
+    constraints = [Use(f"constraint {t}", constraint(t.relation in directed) == "attention") for t in schema.constraint]
+    relations: list[Use] = []
+    for kind in schema.relation:
+        twins = [
+            use.function
+            for use, t in zip(constraints, schema.constraint, strict=True)
+            if (t.relation, t.reverse) == (kind.relation, kind.reverse)
+        ]
+        own = len(twins) != 1 or not shared(kind.relation in directed)
+        relations.append(Use(f"relation {kind}" if own else twins[0], relation == "attention"))
+    return constraints, relations
+
+
+def make_functions(uses: Sequence[Use], width: int, layers: int) -> nn.ModuleDict:
+    """Every function named, with attention where one of its uses asks for it."""
+    attending = {use.function for use in uses if use.attend}
+    names = dict.fromkeys(use.function for use in uses)
+    return nn.ModuleDict({name: MessageFunction(width, layers, name in attending) for name in names})
+
+
+def mean_by_puzzle(values: Tensor, batch: Batch) -> Tensor:
+    """(T, V) averaged over the variables of each puzzle: (T, B)."""
+    count = torch.tensor([v for v, _ in batch.sizes], device=values.device)
+    return values.new_zeros(len(values), len(batch)).index_add(1, batch.puzzle, values) / count

@@ -1,0 +1,216 @@
+"""The multi-valued model (section 4.2 of the paper): variables and values are nodes, and values have learnt embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from outgrow.errors import OutgrowError
+from outgrow.graphs import Batch, MultivaluedGraph, Schema, multivalue
+from outgrow.kernels import Neighbors, gather
+from outgrow.models.layers import (
+    Aggregation,
+    LayerNormLSTM,
+    Sent,
+    Use,
+    check_config,
+    make_functions,
+    mean_by_puzzle,
+    share_functions,
+)
+
+__all__ = ["Multivalued", "MultivaluedConfig", "Prepared"]
+
+
+@dataclass(frozen=True)
+class MultivaluedConfig:
+    """What the paper leaves to choose; the defaults are its choices.
+
+    Attributes:
+        max_values: k_max, how many value embeddings there are, and so the largest K it can solve.
+        width: H, of states, messages and embeddings.
+        steps: T, of message passing on the CMPG.
+        relation_steps: steps on the RMPG.
+        layers: hidden layers of the message MLPs.
+        dropout: share of the CMPG's message elements dropped in training.
+        constraint: how messages over constraint edges of a symmetric relation (neq) are averaged.
+        order: the same for those of any other relation (less-than, in both directions).
+        relation: the same for relation edges.
+        unassigned: the same for the edges from all values to an unassigned variable.
+        share_neq: relation edges of a symmetric relation use the message MLP of the constraint edges with it.
+        share_order: the same for any other relation.
+        orthogonality: weight of the loss that keeps embeddings apart.
+    """
+
+    max_values: int = 16
+    width: int = 96
+    steps: int = 32
+    relation_steps: int = 1
+    layers: int = 3
+    dropout: float = 0.1
+    constraint: Aggregation = "attention"
+    order: Aggregation = "mean"
+    relation: Aggregation = "mean"
+    unassigned: Aggregation = "attention"
+    share_neq: bool = True
+    share_order: bool = False
+    orthogonality: float = 0.01
+
+    def __post_init__(self) -> None:
+        check_config(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """The graphs of a batch and the embeddings of its values.
+
+    Attributes:
+        graph: CMPG and RMPG.
+        every: from all values of a puzzle to each of its variables, (V, K).
+        drawn: (B * K, H) the embeddings its values were given.
+        values: (B * K, H) the relationship-aware embeddings that message passing on the RMPG made of them.
+    """
+
+    graph: MultivaluedGraph
+    every: Neighbors
+    drawn: Tensor
+    values: Tensor
+
+    @property
+    def batch(self) -> Batch:
+        return self.graph.batch
+
+
+class Multivalued(nn.Module):
+    """Scores of every variable's values, step after step."""
+
+    kind: Literal["multivalued"] = "multivalued"
+
+    def __init__(self, schema: Schema, config: MultivaluedConfig) -> None:
+        super().__init__()
+        self.schema = schema
+        self.config = config
+        self._constraint, self._relation = share_functions(
+            schema,
+            lambda directed: config.order if directed else config.constraint,
+            config.relation,
+            lambda directed: config.share_order if directed else config.share_neq,
+        )
+        self._assigned = Use("assigned", attend=False)  # a single edge each
+        self._unassigned = Use("unassigned", attend=config.unassigned == "attention")
+        uses = [*self._constraint, self._assigned, self._unassigned, *self._relation]
+        self.messages = make_functions(uses, config.width, config.layers)
+        self.embeddings = nn.Embedding(config.max_values, config.width)
+        self.relation_update = LayerNormLSTM(len(self._relation), config.width)
+        self.update = LayerNormLSTM(len(self._constraint) + 2, config.width)
+        self.score = nn.Linear(config.width, config.width)
+
+    @property
+    def max_values(self) -> int:
+        """The largest K it can take."""
+        return self.config.max_values
+
+    def prepare(self, batch: Batch, draw: Tensor | None = None) -> Prepared:
+        """The graphs this model passes messages on, and its values.
+
+        `draw` (B, K) names the embeddings of each puzzle's values, a k-permutation of max_values; without it they are the first K.
+        """
+        if batch.max_values > self.max_values:
+            raise OutgrowError(
+                f"a puzzle with {batch.max_values} values, but the model has embeddings for {self.max_values}; "
+                f"train one with model.max_values = {batch.max_values}, or use a binarized model"
+            )
+        graph = multivalue(batch)
+        if draw is None:
+            draw = torch.arange(batch.max_values, device=batch.puzzle.device).repeat(len(batch), 1)
+        every = Neighbors(graph.unassigned.source, None, graph.unassigned.num_sources)
+        if torch.is_grad_enabled():
+            for neighbors in (*graph.constraint, graph.assigned, graph.unassigned, *graph.relation, every):
+                neighbors.prepare()
+        drawn = self.embeddings(draw.flatten())
+        return Prepared(graph, every, drawn, self.embed(graph, drawn))
+
+    def embed(self, graph: MultivaluedGraph, drawn: Tensor) -> Tensor:
+        """Message passing on the RMPG: relationship-aware embeddings, (B * K, H)."""
+        state = drawn
+        remembered = self.relation_update.remember(drawn)
+        hidden = cell = torch.zeros_like(drawn)
+        for _ in range(self.config.relation_steps):
+            heard: list[Tensor] = []
+            for use, neighbors in zip(self._relation, graph.relation, strict=True):
+                function = self.messages[use.function]
+                heard.append(function(function.send(state, use.attend), state, neighbors))
+            hidden, cell = self.relation_update(torch.cat(heard, dim=1), remembered, hidden, cell)
+            state = hidden
+        return hidden
+
+    def forward(self, prepared: Prepared, steps: int | None = None) -> Tensor:
+        """The scores after every step: (T, V, K)."""
+        return torch.stack(list(self.run(prepared, steps)))
+
+    def run(self, prepared: Prepared, steps: int | None = None) -> Iterator[Tensor]:
+        """Step after step, the scores (V, K): logits of a softmax over values."""
+        batch, values = prepared.batch, prepared.values
+        held = batch.allowed.unsqueeze(2) * gather(values, prepared.every)  # (V, K, H)
+        average = held.sum(1) / batch.num_values[batch.puzzle].unsqueeze(1)
+        own = values[prepared.graph.assigned.source.squeeze(1)]
+        state = torch.where(batch.givens.unsqueeze(1) > 0, own, average)
+        remembered = self.update.remember(state)
+        hidden = cell = torch.zeros_like(state)
+        told = {use: self.messages[use.function].send(values, use.attend) for use in (self._assigned, self._unassigned)}
+        targets = gather(self.score(values), prepared.every)
+        for _ in range(self.config.steps if steps is None else steps):
+            hidden, cell = self.step(prepared, told, remembered, state, hidden, cell)
+            state = hidden
+            scores = torch.bmm(targets, state.to(targets.dtype).unsqueeze(2)).squeeze(2)
+            yield scores if batch.same_size else scores.masked_fill(~batch.allowed, float("-inf"))
+
+    def step(
+        self,
+        prepared: Prepared,
+        told: Mapping[Use, Sent],
+        remembered: Tensor,
+        state: Tensor,
+        hidden: Tensor,
+        cell: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        """One round of messages to the variables and their update: the next hidden state and cell, each (V, H).
+
+        `told` is what the values send: they do not change.
+        """
+        graph = prepared.graph
+        heard: list[Tensor] = []
+        for use, neighbors in zip(self._constraint, graph.constraint, strict=True):
+            function = self.messages[use.function]
+            heard.append(function(function.send(state, use.attend), state, neighbors, self.config.dropout))
+        for use, neighbors in ((self._assigned, graph.assigned), (self._unassigned, graph.unassigned)):
+            heard.append(self.messages[use.function](told[use], state, neighbors, self.config.dropout))
+        return self.update(torch.cat(heard, dim=1), remembered, hidden, cell)
+
+    def loss(self, scores: Tensor, prepared: Prepared, target: Tensor) -> Tensor:
+        """Cross-entropy at every step, averaged over the variables of a puzzle: scores (T, V, K), target (V,) -> (T, B)."""
+        wanted = (target - 1).expand(len(scores), -1)
+        losses = functional.cross_entropy(
+            scores.to(torch.promote_types(scores.dtype, torch.float32)).flatten(0, 1),
+            wanted.flatten(),
+            reduction="none",
+        )
+        return mean_by_puzzle(losses.view(len(scores), -1), prepared.batch)
+
+    def penalty(self, prepared: Prepared) -> Tensor:
+        """Orthogonality loss, weighted: the total |cosine| of any two embeddings of a puzzle, before and after the RMPG: (B,)."""
+        batch = prepared.batch
+        exists = torch.arange(batch.max_values, device=batch.puzzle.device) < batch.num_values.unsqueeze(1)  # (B, K)
+        pairs = torch.triu(exists.unsqueeze(1) & exists.unsqueeze(2), diagonal=1)
+        total = torch.zeros(len(batch), device=batch.puzzle.device)
+        for embeddings in (prepared.drawn, prepared.values):
+            unit = functional.normalize(
+                embeddings.to(torch.promote_types(embeddings.dtype, torch.float32)), dim=1
+            ).view(len(batch), batch.max_values, -1)
+            total = total + ((unit @ unit.transpose(1, 2)).abs() * pairs).sum((1, 2))
+        return self.config.orthogonality * total

@@ -1,0 +1,1 @@
+"""Loss, loop, averaging, checkpoints, and the curves of a run."""

@@ -1,0 +1,474 @@
+"""The loop: from a recipe to weights.
+
+All randomness is a function of the seed and the number of the update, so that a run killed anywhere and resumed from its last
+checkpoint ends with the same weights, bit for bit on a CPU, as one that was not.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import resource
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from outgrow.data import Dataset, find_dataset
+from outgrow.errors import OutgrowError
+from outgrow.graphs import Puzzles
+from outgrow.models import Model, build_model
+from outgrow.provenance import provenance
+from outgrow.train.objective import Objective, judge_scores
+from outgrow.train.order import Order, draw_values, seed_for
+from outgrow.train.processes import Processes, start_processes, stop_processes
+from outgrow.train.recipe import Recipe
+from outgrow.train.state import State, learning_rate
+from outgrow.weights.file import check_fit, load_weights, save_weights
+
+__all__ = ["Event", "Trained", "Validation", "train", "validate"]
+
+Event = Mapping[str, Any]
+Watch = Callable[[Event], None]
+CHECKPOINT, LOG, RECIPE, WEIGHTS = "checkpoint.safetensors", "log.jsonl", "recipe.json", "weights.safetensors"
+# A loss so many times that of guessing is no bad luck.
+_DIVERGED = 3.0
+_GUESSING = 0.7  # a step's loss of a coin toss, log 2
+_VALIDATION_NODES = 1 << 17  # (variable, value) nodes in one batch of validation
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Board accuracy by the verdict, share of variables that match the stored solution, loss of the last step."""
+
+    board: float
+    pointwise: float
+    loss: float
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What came of a run.
+
+    Attributes:
+        run: its folder.
+        weights: the file of the weights that were chosen.
+        chosen: which they are: 'ema', 'average', 'last' or 'best'.
+        validation: theirs; None without a validation set.
+        seconds: of work.
+        stopped: why it ended: 'done', 'patience', 'time', or 'interrupted' (then it can be resumed, and nothing was chosen).
+    """
+
+    run: Path
+    weights: Path
+    chosen: str
+    validation: Validation | None
+    seconds: float
+    stopped: str
+
+
+def train(
+    recipe: Recipe,
+    run: str | Path,
+    *,
+    resume: bool = False,
+    device: str | None = None,
+    datasets: Mapping[str, Dataset] | None = None,
+    watch: Watch = lambda event: None,
+) -> Trained:
+    """Trains a model and writes weights, log and checkpoints into the folder `run`.
+
+    Args:
+        resume: go on from the run's last checkpoint.
+        device: 'cpu', 'cuda', ...; a GPU if there is one.
+        datasets: data sets by the names the recipe uses, where they are not files.
+        watch: called with every event, as it is logged.
+    """
+    run = Path(run)
+    processes = start_processes(device)
+    try:
+        return _Trainer(recipe, run, processes, datasets or {}, watch, resume).train()
+    finally:
+        stop_processes(processes)
+
+
+class _Trainer:
+    def __init__(
+        self,
+        recipe: Recipe,
+        run: Path,
+        processes: Processes,
+        datasets: Mapping[str, Dataset],
+        watch: Watch,
+        resume: bool,
+    ) -> None:
+        self.recipe, self.run, self.processes, self._watch = recipe, run, processes, watch
+        how = recipe.train
+        if how.batch % processes.count:
+            raise OutgrowError(f"train.batch is {how.batch}, which {processes.count} processes cannot share evenly")
+        self._claim(resume)
+        found = {name: datasets[name] if name in datasets else find_dataset(name) for name in (*recipe.data.train, *recipe.data.valid)}
+        self.data = {name: {"count": len(d), "sha256": d.sha256} for name, d in found.items()}
+        form = recipe.data.form
+        self.puzzles = Puzzles.of_datasets([found[n] for n in recipe.data.train], form, recipe.data.limit or None)
+        self.valid = None
+        if recipe.data.valid:
+            self.valid = Puzzles.of_datasets([found[n] for n in recipe.data.valid], form, recipe.data.valid_limit or None)
+        device = processes.device
+        if device.type == "cuda":
+            torch.set_float32_matmul_precision("high")
+        torch.manual_seed(seed_for(how.seed, 0))
+        self.model = build_model(self.puzzles.schema, recipe.model)
+        if how.start:
+            _start_from(self.model, how.start)
+        self.model.to(device)
+        self.model.prepare(self.puzzles.batch([int(self.puzzles.num_values.argmax())], device))  # too many values? say so now
+        self.shadow = copy.deepcopy(self.model)
+        self.state = State(self.model, how)
+        if resume:
+            self.state.load(run / CHECKPOINT)
+        autocast = how.precision == "bf16" or (how.precision == "auto" and device.type == "cuda")
+        self.objective: nn.Module = Objective(self.model, how.multiplicity, autocast)
+        if how.compile:
+            self.model.step = torch.compile(self.model.step)  # pyright: ignore[reportAttributeAccessIssue]
+        if processes.count > 1:
+            self.objective = DistributedDataParallel(self.objective)
+        self._good = self.state.snapshot()
+        self._order: tuple[int, Order] | None = None
+        self._began = time.monotonic() - self.state.progress.seconds
+
+    def _claim(self, resume: bool) -> None:
+        """Takes the folder for this run."""
+        plain = json.loads(json.dumps(self.recipe.as_json()))
+        checkpoint = self.run / CHECKPOINT
+        if resume:
+            try:
+                earlier = json.loads((self.run / RECIPE).read_text())
+            except (OSError, ValueError):
+                raise OutgrowError(f"{self.run}: nothing to resume here ({RECIPE} is missing)") from None
+            if not checkpoint.exists():
+                raise OutgrowError(f"{checkpoint}: no such file; the run has no checkpoint to resume from")
+            different = _first_difference(earlier, plain)
+            if different:
+                raise OutgrowError(f"{self.run}: was trained with another {different}; resume with the same recipe")
+        elif checkpoint.exists() or (self.run / WEIGHTS).exists():
+            raise OutgrowError(f"{self.run}: holds a run; go on with it (--resume), or name another folder (--out)")
+        elif self.processes.first:
+            self.run.mkdir(parents=True, exist_ok=True)
+            (self.run / LOG).unlink(missing_ok=True)
+            temporary = self.run / f".{RECIPE}"
+            temporary.write_text(json.dumps(plain, indent=1) + "\n")
+            temporary.replace(self.run / RECIPE)
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._began
+
+    def tell(self, event: str, **values: Any) -> None:
+        """Logs and reports what happened."""
+        if not self.processes.first:
+            return
+        line = {"event": event, "update": self.state.progress.update, **values, "seconds": round(self.seconds, 3)}
+        with open(self.run / LOG, "a") as stream:
+            stream.write(json.dumps(line) + "\n")
+        self._watch(line)
+
+    def train(self) -> Trained:
+        how, progress = self.recipe.train, self.state.progress
+        self.tell(
+            "start",
+            recipe=self.recipe.as_json(),
+            parameters=sum(p.numel() for p in self.model.parameters()),
+            device=str(self.processes.device),
+            processes=self.processes.count,
+            data=self.data,
+        )
+        stopped = "done"
+        with _interruption() as interrupted:
+            pace = _Pace(progress.update)
+            while self.state.progress.update < how.updates:
+                logged = (self.state.progress.update + 1) % how.log_every == 0
+                trouble, numbers = self._update(logged)
+                if trouble:
+                    self._recover(trouble)
+                    continue
+                done = self.state.progress.update
+                if logged:
+                    self.tell("update", **numbers, **pace.measure(done, how.batch), **self._about(done))
+                stop = ""
+                if done % how.validate_every == 0 or done == how.updates:
+                    stop = self._look()
+                if interrupted() and not stop:
+                    stop = "interrupted"
+                elif how.max_seconds and self.seconds > how.max_seconds and not stop:
+                    stop = "time"
+                if self.processes.agree(bool(stop)):
+                    stopped = stop or "done"
+                    break
+        return self._finish(stopped)
+
+    def _about(self, done: int) -> dict[str, Any]:
+        rate = learning_rate(self.recipe.train, done - 1) * 0.5**self.state.progress.recoveries
+        return {"lr": rate, "epoch": round(done / self._batches().updates_per_epoch, 4), "memory_gib": _memory(self.processes.device)}
+
+    def _batches(self) -> Order:
+        """The order of batches; another one after each recovery."""
+        recoveries = self.state.progress.recoveries
+        if self._order is None or self._order[0] != recoveries:
+            seed = (self.recipe.train.seed, recoveries)
+            self._order = (recoveries, Order(self.puzzles.num_variables, self.recipe.train.batch, seed))
+        return self._order[1]
+
+    def _update(self, judged: bool) -> tuple[str, dict[str, float]]:
+        """One gradient update. What went wrong, if anything did (then nothing was changed), and what was measured."""
+        how, progress, processes = self.recipe.train, self.state.progress, self.processes
+        update = progress.update
+        together = self._batches().batch(update)
+        draw = None
+        if self.model.max_values is not None:  # drawn for all processes together: they see what one alone would
+            seed = (how.seed, progress.recoveries, update, 1)
+            draw = draw_values(len(together), self.puzzles.max_values, self.model.max_values, seed)[processes.rank :: processes.count]
+        mine = together[processes.rank :: processes.count]
+        size = how.micro_batch or len(mine)
+        torch.manual_seed(seed_for(how.seed, progress.recoveries, update, processes.rank, 2))
+        self.model.train()
+        total, final, boards = torch.zeros((), device=processes.device), torch.zeros((), device=processes.device), 0.0
+        for at in range(0, len(mine), size):
+            part = mine[at : at + size]
+            share = len(part) / len(mine)
+            batch = self.puzzles.batch(part, processes.device)
+            chosen = None
+            if draw is not None:
+                chosen = torch.from_numpy(draw[at : at + size, : batch.max_values].copy()).to(processes.device)
+            csps = [self.puzzles.csps[i] for i in part]
+            last = at + size >= len(mine)
+            wait = self.objective.no_sync() if isinstance(self.objective, DistributedDataParallel) and not last else nullcontext()
+            with wait:
+                losses = self.objective(batch, csps, chosen, judged)
+                (losses.total * share).backward()
+            total += losses.total.detach() * share
+            final += losses.final * share
+            if losses.solved is not None:
+                boards += float(losses.solved.mean()) * share
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), how.clip or math.inf)
+        loss, final_loss, gradient, accuracy = processes.mean(total.item(), final.item(), norm.item(), boards)
+        if update == 0:
+            progress.first_loss = loss if math.isfinite(loss) else 0.0
+        if not math.isfinite(loss):
+            return "the loss is not finite", {}
+        if not math.isfinite(gradient):
+            return "the gradient is not finite", {}
+        guessing = max(progress.first_loss, _GUESSING * self.recipe.model.steps)
+        if loss > _DIVERGED * guessing:
+            return f"the loss is {loss:.4g}, far above that of guessing", {}
+        self.state.step()
+        return "", {"loss": loss, "final_loss": final_loss, "grad_norm": gradient, "accuracy": accuracy}
+
+    def _recover(self, reason: str) -> None:
+        """Back to the last good state, with half the learning rate and other batches."""
+        at, times = self.state.progress.update, self.state.progress.recoveries + 1
+        self.state.restore(*self._good)
+        self.state.progress.recoveries = times
+        self.state.progress.seconds = self.seconds
+        # The good state has to remember it, or the same update would fail for ever.
+        self._good = self.state.snapshot()
+        self.tell("recover", reason=reason, failed=at, back_to=self.state.progress.update, recoveries=times)
+        if times > self.recipe.train.recoveries:
+            raise OutgrowError(
+                f"{self.run}: training diverges ({reason} at update {at}, {times} times over); "
+                f"lower train.lr (now {self.recipe.train.lr:g}) or train.clip, or raise train.warmup"
+            )
+
+    def _look(self) -> str:
+        """Validates, averages, writes the checkpoint; the reason to stop, or ''."""
+        how, state = self.recipe.train, self.state
+        progress = state.progress
+        stop = ""
+        if self.processes.first and self.valid is not None:
+            found = self._validate(state.ema or None)
+            self.tell("validate", weights="ema" if state.ema else "last", board=found.board, pointwise=found.pointwise, loss=found.loss)
+            progress.boards.append(found.board)
+            if (found.board, -found.loss) > (progress.best_board, -progress.best_loss):
+                progress.best_board, progress.best_loss, progress.stale = found.board, found.loss, 0
+                state.keep_best()
+                self._write_weights("best", state.best, found)
+            else:
+                progress.stale += 1
+            if progress.flat_at < 0 and _is_flat(progress.boards, how.flat_window, how.flat_gain):
+                progress.flat_at = progress.update
+                if how.average:
+                    self.tell("average")
+            if how.patience and progress.stale >= how.patience:
+                stop = "patience"
+        if how.average and progress.flat_at >= 0:
+            state.add_to_average()
+        progress.seconds = self.seconds
+        self._good = state.snapshot()
+        if self.processes.first:
+            state.save(self.run / CHECKPOINT, self.recipe.as_json())
+        return stop
+
+    def _validate(self, weights: Mapping[str, Tensor] | None) -> Validation:
+        assert self.valid is not None
+        own = dict(self.model.named_parameters())
+        with torch.no_grad():
+            for name, parameter in self.shadow.named_parameters():
+                parameter.copy_((weights or own)[name])
+        return validate(self.shadow, self.valid, self.processes.device)
+
+    def _finish(self, stopped: str) -> Trained:
+        """Chooses the weights on the validation sets and writes them."""
+        state, progress = self.state, self.state.progress
+        progress.seconds = self.seconds
+        target = self.run / WEIGHTS
+        if stopped == "interrupted":
+            if self.processes.first:
+                state.save(self.run / CHECKPOINT, self.recipe.as_json())
+            self.tell("end", chosen="", reason=stopped)
+            return Trained(self.run, target, "", None, self.seconds, stopped)
+        choices = {"last": dict(state.weights), "ema": state.ema, "average": state.average, "best": state.best}
+        choices = {name: weights for name, weights in choices.items() if weights}
+        scores: dict[str, Validation] = {}
+        if self.processes.first and self.valid is not None:
+            scores = {name: self._validate(weights) for name, weights in choices.items()}
+        # The first of equals: an average of many updates before a single one.
+        preferred = [name for name in ("average", "ema", "best", "last") if name in choices]
+        chosen = max(preferred, key=lambda n: (scores[n].board, -scores[n].loss)) if scores else preferred[0]
+        if self.processes.first:
+            state.save(self.run / CHECKPOINT, self.recipe.as_json())
+            self._write_weights(chosen, choices[chosen], scores.get(chosen), scores)
+        result = scores.get(chosen)
+        self.tell(
+            "end",
+            chosen=chosen,
+            reason=stopped,
+            **({"board": result.board, "pointwise": result.pointwise} if result else {}),
+            candidates={name: score.board for name, score in scores.items()},
+        )
+        return Trained(self.run, target, chosen, result, self.seconds, stopped)
+
+    def _write_weights(
+        self,
+        chosen: str,
+        weights: Mapping[str, Tensor],
+        score: Validation | None,
+        candidates: Mapping[str, Validation] | None = None,
+    ) -> None:
+        info = {
+            **provenance(str(self.processes.device)),
+            "recipe": self.recipe.as_json(),
+            "seed": self.recipe.train.seed,
+            "update": self.state.progress.update,
+            "seconds": round(self.seconds, 1),
+            "processes": self.processes.count,
+            "data": self.data,
+            "chosen": chosen,
+            "chosen_on": list(self.recipe.data.valid),
+            "validation": None if score is None else vars(score),
+            "candidates": {name: found.board for name, found in (candidates or {}).items()},
+        }
+        save_weights(self.run / WEIGHTS, self.model, info, weights)
+
+
+def validate(model: Model, puzzles: Puzzles, device: torch.device | str = "cpu", steps: int | None = None) -> Validation:
+    """The model on puzzles with known solutions, in fp32, without dropout."""
+    model.eval()
+    solved, right, loss = 0, 0.0, 0.0
+    for part in puzzles.portions(_VALIDATION_NODES):
+        with torch.no_grad():
+            batch = puzzles.batch(part, device)
+            prepared = model.prepare(batch)
+            *_, scores = model.run(prepared, steps)  # pyright: ignore[reportArgumentType]
+            assert batch.solutions is not None, "validation needs solutions"
+            losses = model.loss(scores.float().unsqueeze(0), prepared, batch.solutions)  # pyright: ignore[reportArgumentType]
+            output, found = judge_scores(scores, batch, [puzzles.csps[i] for i in part])
+        solved += int(found.sum())
+        matches = (output == batch.solutions).cpu().numpy()
+        right += sum(float(m.mean()) for m in batch.split(matches))
+        loss += float(losses.sum())
+    return Validation(solved / len(puzzles), right / len(puzzles), loss / len(puzzles))
+
+
+def _start_from(model: Model, path: str) -> None:
+    """Given weights; value embeddings beyond theirs keep their fresh values."""
+    loaded = load_weights(path).model
+    if loaded.kind != model.kind or loaded.schema != model.schema:
+        raise OutgrowError(f"{path}: a {loaded.kind} model with {loaded.schema}; the recipe has a {model.kind} one with {model.schema}")
+    found = loaded.state_dict()
+    wanted = model.state_dict()
+    name = "embeddings.weight"
+    if name in found and len(found[name]) < len(wanted[name]) and found[name].shape[1:] == wanted[name].shape[1:]:
+        found[name] = torch.cat([found[name], wanted[name][len(found[name]) :]])
+    try:
+        check_fit(found, wanted)
+    except ValueError as error:
+        raise OutgrowError(f"{path}: does not fit the recipe's model ({error})") from None
+    model.load_state_dict(found)
+
+
+def _is_flat(boards: Sequence[float], window: int, gain: float) -> bool:
+    """Whether the best of the last `window` validations is hardly better than the best before."""
+    return len(boards) > window and max(boards) > 0 and max(boards[-window:]) - max(boards[:-window]) < gain
+
+
+def _first_difference(one: Mapping[str, Any], other: Mapping[str, Any], where: str = "") -> str:
+    for key in (*one, *other):
+        a, b = one.get(key), other.get(key)
+        if isinstance(a, dict) and isinstance(b, dict):
+            inside = _first_difference(a, b, f"{where}{key}.")
+            if inside:
+                return inside
+        elif a != b:
+            return f"{where}{key}"
+    return ""
+
+
+def _memory(device: torch.device) -> float:
+    """The most that was in use so far, in GiB."""
+    if device.type == "cuda":
+        return round(torch.cuda.max_memory_allocated(device) / 2**30, 3)
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 3)
+
+
+class _Pace:
+    """Puzzles per second since the last look."""
+
+    def __init__(self, update: int) -> None:
+        self._update, self._time = update, time.monotonic()
+
+    def measure(self, update: int, batch: int) -> dict[str, float]:
+        now = time.monotonic()
+        pace = max(0, update - self._update) * batch / max(now - self._time, 1e-9)
+        self._update, self._time = update, now
+        return {"puzzles_per_second": round(pace, 1)}
+
+
+@contextmanager
+def _interruption() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C and SIGTERM end the run after the update at hand; a second one at once."""
+    caught: list[int] = []
+
+    def remember(number: int, frame: object) -> None:
+        if caught:
+            raise KeyboardInterrupt
+        caught.append(number)
+
+    earlier: dict[int, Any] = {}
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            earlier[number] = signal.signal(number, remember)
+    except ValueError:  # not the main thread: signals are somebody else's
+        pass
+    try:
+        yield lambda: bool(caught)
+    finally:
+        for number, handler in earlier.items():
+            signal.signal(number, handler)

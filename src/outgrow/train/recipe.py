@@ -1,0 +1,213 @@
+"""Recipes: everything needed to train a model again, read from TOML into frozen dataclasses."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from outgrow.errors import OutgrowError
+from outgrow.models import MODELS, BinarizedConfig, Config
+from outgrow.models.config import fill, suggest
+
+__all__ = ["DataRecipe", "Recipe", "TrainRecipe", "load_recipe"]
+
+_MAX_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class DataRecipe:
+    """What to learn from.
+
+    Attributes:
+        train: data sets, by name or file.
+        valid: data sets that choose the weights; never a test set.
+        form: the lifted form of the puzzle: 'nbr' as in the paper, or 'units'.
+        limit: use the first so many puzzles of each training set; 0 for all.
+        valid_limit: the same for validation.
+    """
+
+    train: tuple[str, ...] = ()
+    valid: tuple[str, ...] = ()
+    form: str = "units"
+    limit: int = 0
+    valid_limit: int = 0
+
+
+@dataclass(frozen=True)
+class TrainRecipe:
+    """How to learn it; the defaults are the paper's where it says.
+
+    Attributes:
+        seed: of the initial weights, the order of puzzles, dropout and draws of embeddings.
+        start: weights to fine-tune; value embeddings beyond theirs start fresh.
+        updates: gradient updates.
+        batch: puzzles an update, over all processes.
+        micro_batch: puzzles a forward pass, gradients being added up; 0 for all at once.
+        lr: the learning rate after warm-up.
+        warmup: updates over which it rises from 0.
+        decay: how it falls afterwards: 'none', 'linear' or 'cosine'.
+        final_lr: what it falls to, as a share of `lr`.
+        weight_decay: AdamW's.
+        clip: largest norm of the gradient; 0 for any.
+        precision: 'bf16' autocast, 'fp32', or 'auto': bf16 on a GPU, fp32 elsewhere.
+        compile: compile the step of message passing (30 s and more before the first update).
+        multiplicity: take the loss against the model's own output where that is a valid solution.
+        ema: decay of the exponential moving average of the weights; 0 for none.
+        average: average the weights at each validation once the curve is flat.
+        flat_window: the curve is flat when over so many validations ...
+        flat_gain: ... the best board accuracy rose by less than this.
+        validate_every: updates between validations.
+        log_every: updates between lines of the log.
+        patience: stop after so many validations without a better one; 0 for never.
+        max_seconds: stop after this time, and choose weights as at the end; 0 for never.
+        recoveries: how often to return to the last good state after a diverged update before giving up.
+    """
+
+    seed: int = 0
+    start: str = ""
+    updates: int = 10_000
+    batch: int = 64
+    micro_batch: int = 0
+    lr: float = 2e-4
+    warmup: int = 0
+    decay: Literal["none", "linear", "cosine"] = "none"
+    final_lr: float = 0.0
+    weight_decay: float = 1e-4
+    clip: float = 5.0
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    compile: bool = False
+    multiplicity: bool = False
+    ema: float = 0.999
+    average: bool = True
+    flat_window: int = 4
+    flat_gain: float = 0.005
+    validate_every: int = 500
+    log_every: int = 10
+    patience: int = 0
+    max_seconds: float = 0.0
+    recoveries: int = 3
+
+    def __post_init__(self) -> None:
+        for name in ("updates", "batch", "validate_every", "log_every", "flat_window"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        for name in ("seed", "micro_batch", "warmup", "final_lr", "weight_decay", "clip", "patience", "max_seconds"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; it cannot be negative")
+        if not self.lr > 0:
+            raise ValueError(f"lr is {self.lr}; it must be above 0")
+        if not 0 <= self.ema < 1:
+            raise ValueError(f"ema is {self.ema}; it is a decay from 0 to below 1")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A trained model's recipe.
+
+    Attributes:
+        name: of the run, and of the model in tables.
+        about: one line on what it is.
+        task: the row of results it belongs to: 'sudoku', 'futoshiki', 'coloring', 'sudoku-24'.
+        model: configuration of one of `outgrow.models.MODELS`; its `kind` is named in the file.
+    """
+
+    name: str
+    about: str = ""
+    task: str = ""
+    model: Config = field(default_factory=BinarizedConfig)
+    data: DataRecipe = field(default_factory=DataRecipe)
+    train: TrainRecipe = field(default_factory=TrainRecipe)
+
+    @property
+    def kind(self) -> str:
+        """The model's name."""
+        return next(kind for kind, (_, config) in MODELS.items() if isinstance(self.model, config))
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values that `from_json` reads again."""
+        plain = dataclasses.asdict(self)
+        plain["model"] = {"kind": self.kind, **plain["model"]}
+        plain["data"] = {k: list(v) if isinstance(v, tuple) else v for k, v in plain["data"].items()}
+        return plain
+
+    @classmethod
+    def from_json(cls, table: Mapping[str, Any], source: str = "recipe") -> Recipe:
+        """Of plain values; unknown keys and wrong types are errors."""
+        parts = dict(table)
+        for name in ("model", "data", "train"):
+            if not isinstance(parts.get(name, {}), Mapping):
+                raise OutgrowError(f"{source}: {name} is a table, as in [{name}]")
+        model = dict(parts.pop("model", {}))
+        kind = model.pop("kind", "binarized")
+        if not isinstance(kind, str) or kind not in MODELS:
+            raise OutgrowError(f"{source}: model.kind is {kind!r}; there is {', '.join(MODELS)}")
+        config: Any = fill(MODELS[kind][1], model, f"{source}: model.", also=("kind",))
+        data = fill(DataRecipe, parts.pop("data", {}), f"{source}: data.")
+        train = fill(TrainRecipe, parts.pop("train", {}), f"{source}: train.")
+        if not data.train:
+            raise OutgrowError(f"{source}: data.train names no data set")
+        known = ("model", "data", "train")
+        plain = fill(_Head, parts, f"{source}: ", also=known)
+        return cls(plain.name, plain.about, plain.task, config, data, train)
+
+    def changed(self, **train: Any) -> Recipe:
+        """With other values of [train]."""
+        return dataclasses.replace(self, train=dataclasses.replace(self.train, **train))
+
+
+@dataclass(frozen=True)
+class _Head:
+    name: str = "unnamed"
+    about: str = ""
+    task: str = ""
+
+
+def load_recipe(path: str | Path, changes: Iterable[str] = ()) -> Recipe:
+    """Reads a recipe; `changes` are 'train.lr=0.001', or 'lr=0.001' where only one table has such a key."""
+    path = Path(path)
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise OutgrowError(f"{path}: too large for a recipe")
+        table = tomllib.loads(path.read_bytes().decode())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise OutgrowError(f"{path}: not a recipe ({reason})") from None
+    for change in changes:
+        _apply(table, change)
+    return Recipe.from_json(table, str(path))
+
+
+def _apply(table: dict[str, Any], change: str) -> None:
+    key, equals, text = change.partition("=")
+    key = key.strip()
+    if not equals or not key:
+        raise OutgrowError(f"--set {change}: write KEY=VALUE, as in train.lr=0.001")
+    try:
+        value = tomllib.loads(f"value = {text.strip()}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()  # a bare word
+    keys = _keys(table)
+    ends = [k for k in keys if k == key or k.endswith(f".{key}")]
+    if not ends:
+        raise OutgrowError(f"--set {change}: no key {key!r} in a recipe{suggest(key, keys)}")
+    if key not in ends and len(ends) > 1:
+        raise OutgrowError(f"--set {change}: {' or '.join(ends)}?")
+    *parents, last = (key if key in ends else ends[0]).split(".")
+    for parent in parents:
+        table = table.setdefault(parent, {})
+        if not isinstance(table, dict):
+            raise OutgrowError(f"--set {change}: {parent} is a table")
+    table[last] = value
+
+
+def _keys(table: Mapping[str, Any]) -> list[str]:
+    """Every key a recipe with this kind of model may have."""
+    model = table.get("model", {})
+    kind = model.get("kind", "binarized") if isinstance(model, Mapping) else "binarized"
+    config = MODELS.get(kind if isinstance(kind, str) else "", MODELS["binarized"])[1]
+    parts = (("", _Head), ("model.", config), ("data.", DataRecipe), ("train.", TrainRecipe))
+    return ["model.kind", *(f"{prefix}{f.name}" for prefix, cls in parts for f in dataclasses.fields(cls))]

@@ -1,0 +1,126 @@
+"""Weights files: safetensors, with the model's configuration, its edge types and where it came from in the metadata."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from outgrow.errors import DamagedFile, OutgrowError
+from outgrow.graphs import Schema
+from outgrow.models import MODELS, Model, build_model
+from outgrow.models.config import fill
+
+__all__ = ["Loaded", "load_weights", "save_weights", "write_tensors"]
+
+FORMAT = 1
+_MAX_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """A model with its weights, and what its file says of them: recipe, seed, data, what chose them."""
+
+    model: Model
+    info: Mapping[str, Any]
+
+
+def save_weights(path: str | Path, model: Model, info: Mapping[str, Any], tensors: Mapping[str, Tensor] | None = None) -> None:
+    """Writes the model (or `tensors` in place of its own weights), whole or not at all."""
+    about = {
+        "format": FORMAT,
+        "kind": model.kind,
+        "config": dataclasses.asdict(model.config),
+        "schema": model.schema.as_json(),
+        "info": dict(info),
+    }
+    write_tensors(path, tensors or model.state_dict(), about)
+
+
+def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
+    """A safetensors file with `about` as JSON in its metadata, under a temporary name until it is whole."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    try:
+        with open(temporary, "wb") as stream:
+            stream.write(save(plain, {"outgrow": json.dumps(about)}))
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What `write_tensors` wrote."""
+    path = Path(path)
+    try:
+        size = path.stat().st_size
+        if size > _MAX_BYTES:
+            raise DamagedFile(f"{path}: {size:,} bytes; the limit is {_MAX_BYTES:,}")
+        with safe_open(path, framework="pt", device="cpu") as stored:
+            metadata = stored.metadata() or {}
+            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118: not a dict
+    except FileNotFoundError:
+        raise DamagedFile(f"{path}: no such file") from None
+    except (OSError, SafetensorError, ValueError, RuntimeError) as error:
+        raise DamagedFile(f"{path}: not a safetensors file, or damaged ({_one_line(error)})") from None
+    try:
+        about = json.loads(metadata["outgrow"])
+        if not isinstance(about, dict):
+            raise ValueError("not a table")
+    except (KeyError, ValueError, RecursionError):
+        raise DamagedFile(f"{path}: not written by outgrow (its metadata does not say which model it is)") from None
+    return tensors, about
+
+
+def load_weights(path: str | Path) -> Loaded:
+    """The model a file holds, ready to solve; refuses one whose shapes do not fit its configuration."""
+    tensors, about = read_tensors(path)
+    if about.get("format") != FORMAT:
+        raise DamagedFile(f"{path}: format {about.get('format')!r}; this version reads format {FORMAT}")
+    try:
+        if about["kind"] not in MODELS:
+            raise ValueError(f"no model {str(about['kind'])[:40]!r}; there is {', '.join(MODELS)}")
+        config: Any = fill(MODELS[about["kind"]][1], about["config"], "")
+        with torch.device("meta"):  # shapes first: nothing is allocated for a configuration that does not fit
+            model = build_model(Schema.from_json(about["schema"]), config)
+        info = dict(about.get("info", {}))
+        check_fit(tensors, model.state_dict())
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OutgrowError) as error:
+        raise DamagedFile(f"{path}: does not fit a model ({_one_line(error)})") from None
+    model.load_state_dict(tensors, assign=True)
+    return Loaded(model.eval(), info)
+
+
+def check_fit(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:
+    """Raises ValueError at the first tensor that is missing, unknown or of another shape or type."""
+    for name in wanted:
+        if name not in found:
+            raise ValueError(f"{name} is missing")
+        if found[name].shape != wanted[name].shape:
+            raise ValueError(f"{name} is {_shape(found[name])}, its configuration says {_shape(wanted[name])}")
+        if not found[name].is_floating_point():
+            raise ValueError(f"{name} is {found[name].dtype}")
+    unknown = set(found) - set(wanted)
+    if unknown:
+        raise ValueError(f"{sorted(unknown)[0]} belongs to no part of it")
+
+
+def _shape(tensor: Tensor) -> str:
+    return "x".join(map(str, tensor.shape)) or "a number"
+
+
+def _one_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0][:200]
