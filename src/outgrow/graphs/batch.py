@@ -33,6 +33,7 @@ class Batch:
         schema: the edge types.
         indices: which puzzles of the collection these are.
         puzzle: (V,) the puzzle each variable belongs to.
+        counts: (B,) the variables of each puzzle.
         num_values: (B,) K of each puzzle.
         givens: (V,) values 1..K, 0 for unassigned.
         solutions: (V,) or None.
@@ -44,6 +45,7 @@ class Batch:
     schema: Schema
     indices: Ints
     puzzle: Tensor
+    counts: Tensor
     num_values: Tensor
     givens: Tensor
     solutions: Tensor | None
@@ -171,6 +173,7 @@ class Puzzles:
             schema=self.schema,
             indices=chosen,
             puzzle=_tensor(np.repeat(np.arange(len(chosen)), counts), device),
+            counts=_tensor(counts, device),
             num_values=_tensor(values, device),
             givens=_tensor(self._givens[variables], device),
             solutions=None if self._solutions is None else _tensor(self._solutions[variables], device),

@@ -51,14 +51,14 @@ class Neighbors:
 
     @cached_property
     def readers(self) -> tuple[Tensor, Tensor]:
-        """The table read the other way, for gradients: (E,) entries of it grouped by source, and (S,) where each group begins."""
+        """The table read the other way, for gradients: (N * D,) entries of it grouped by source, and (S,) where each group begins.
+
+        Padding is among them: its weight is 0, and so is its gradient.
+        """
         sources = self.source.flatten()
-        entries = torch.arange(len(sources), device=sources.device)
-        if self.mask is not None:
-            entries = self.mask.flatten().nonzero().squeeze(1)
-            sources = sources[entries]
-        count = torch.bincount(sources, minlength=self.num_sources)
-        return entries[torch.argsort(sources, stable=True)], count.cumsum(0) - count
+        count = torch.zeros(self.num_sources, dtype=torch.int64, device=sources.device)
+        count = count.index_add(0, sources, torch.ones_like(sources))
+        return torch.argsort(sources, stable=True), count.cumsum(0) - count
 
     def prepare(self) -> Neighbors:
         """Works out now what the gradient needs, outside of compiled code."""

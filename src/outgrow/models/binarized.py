@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from outgrow.graphs import Batch, BinarizedGraph, Schema, binarize
+from outgrow.graphs.binarized import RULED_OUT, UNASSIGNED
 from outgrow.models.layers import (
     Aggregation,
     LayerNormLSTM,
@@ -69,7 +70,7 @@ class Binarized(nn.Module):
             lambda directed: directed and config.share_order,
         )
         self.messages = make_functions([*self._constraint, *self._relation], config.width, config.layers)
-        self.inputs = nn.Embedding(3, config.width)  # u[-1], u[0], u[1]
+        self.inputs = nn.Embedding(3, config.width)  # u[-1], u[0], u[1]: unassigned, ruled out, assigned
         self.update = LayerNormLSTM(len(self._constraint) + len(self._relation), config.width)
         self.score = nn.Linear(config.width, 1)
 
@@ -92,7 +93,10 @@ class Binarized(nn.Module):
 
     def run(self, graph: BinarizedGraph, steps: int | None = None) -> Iterator[Tensor]:
         """Step after step, the scores (V, K): logits of 'this variable has this value'."""
-        state = self.inputs(graph.known)  # the first messages tell the inputs
+        unassigned, ruled_out, assigned = self.inputs.weight
+        known = graph.known.unsqueeze(1)
+        state = torch.where(known == UNASSIGNED, unassigned, torch.where(known == RULED_OUT, ruled_out, assigned))
+        # The first messages tell the inputs.
         remembered = self.update.remember(state)
         hidden = cell = torch.zeros_like(state)
         for _ in range(self.config.steps if steps is None else steps):
@@ -117,7 +121,8 @@ class Binarized(nn.Module):
     def loss(self, scores: Tensor, graph: BinarizedGraph, target: Tensor) -> Tensor:
         """Binary cross-entropy at every step, averaged over the nodes of a puzzle: scores (T, V, K), target (V,) -> (T, B)."""
         batch = graph.batch
-        wanted = functional.one_hot(target - 1, batch.max_values).to(scores.dtype).expand_as(scores)
+        counted = torch.arange(1, batch.max_values + 1, device=target.device)
+        wanted = (target.unsqueeze(1) == counted).to(scores.dtype).expand_as(scores)
         # A value that a variable does not have is no node: it counts for nothing.
         scores = scores.masked_fill(~batch.allowed, 0.0)
         losses = functional.binary_cross_entropy_with_logits(scores, wanted, reduction="none") * batch.allowed

@@ -120,7 +120,15 @@ def share_functions(
     is none to share, and relation edges have a function of their own.
     """
     directed = {t.relation for t in (*schema.constraint, *schema.relation) if t.reverse}
-    constraints = [Use(f"constraint {t}", constraint(t.relation in directed) == "attention") for t in schema.constraint]
+    # A predicate that implies two relations has two types of edges of one name.
+    names = [str(t) for t in schema.constraint]
+    constraints = [
+        Use(
+            f"constraint {t}" if names.count(str(t)) == 1 else f"constraint {t} to {t.relation}",
+            constraint(t.relation in directed) == "attention",
+        )
+        for t in schema.constraint
+    ]
     relations: list[Use] = []
     for kind in schema.relation:
         twins = [
@@ -142,5 +150,4 @@ def make_functions(uses: Sequence[Use], width: int, layers: int) -> nn.ModuleDic
 
 def mean_by_puzzle(values: Tensor, batch: Batch) -> Tensor:
     """(T, V) averaged over the variables of each puzzle: (T, B)."""
-    count = torch.tensor([v for v, _ in batch.sizes], device=values.device)
-    return values.new_zeros(len(values), len(batch)).index_add(1, batch.puzzle, values) / count
+    return values.new_zeros(len(values), len(batch)).index_add(1, batch.puzzle, values) / batch.counts

@@ -132,7 +132,7 @@ class Multivalued(nn.Module):
         if torch.is_grad_enabled():
             for neighbors in (*graph.constraint, graph.assigned, graph.unassigned, *graph.relation, every):
                 neighbors.prepare()
-        drawn = self.embeddings(draw.flatten())
+        drawn = gather(self.embeddings.weight, Neighbors(draw.reshape(-1, 1), None, self.max_values)).squeeze(1)
         return Prepared(graph, every, drawn, self.embed(graph, drawn))
 
     def embed(self, graph: MultivaluedGraph, drawn: Tensor) -> Tensor:
@@ -158,7 +158,7 @@ class Multivalued(nn.Module):
         batch, values = prepared.batch, prepared.values
         held = batch.allowed.unsqueeze(2) * gather(values, prepared.every)  # (V, K, H)
         average = held.sum(1) / batch.num_values[batch.puzzle].unsqueeze(1)
-        own = values[prepared.graph.assigned.source.squeeze(1)]
+        own = gather(values, prepared.graph.assigned).squeeze(1)
         state = torch.where(batch.givens.unsqueeze(1) > 0, own, average)
         remembered = self.update.remember(state)
         hidden = cell = torch.zeros_like(state)

@@ -315,9 +315,6 @@ _STYLE: dict[Any, Any] = {
     "legend.framealpha": 0.85,
     "legend.fontsize": 8.5,
     "lines.solid_capstyle": "round",
-    "figure.constrained_layout.h_pad": 0.08,
-    "figure.constrained_layout.w_pad": 0.1,
-    "figure.constrained_layout.hspace": 0,
     "savefig.dpi": 160,
     "svg.hashsalt": "outgrow",
 }
@@ -354,7 +351,7 @@ def draw(curves: Sequence[Curves], path: str | os.PathLike[str]) -> None:
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # a box stands for it
         matplotlib.rcdefaults()  # a user's own settings would make other bytes
         matplotlib.rcParams.update(_STYLE)
-        figure = Figure(layout="constrained")
+        figure = Figure()
         _fill(figure, curves)
         figure.savefig(picture, format=format, metadata=_METADATA[format])
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
@@ -368,9 +365,19 @@ def draw(curves: Sequence[Curves], path: str | os.PathLike[str]) -> None:
 def _fill(figure: Figure, curves: Sequence[Curves]) -> None:
     """The title (or the legend of several runs), and three panels on one axis of updates: loss, board accuracy, learning rate."""
     alone = len(curves) == 1
-    heights = (0.36 if alone else 0.2 * len(curves), 2.2, 2.2, 0.9)
-    figure.set_size_inches(7.5, sum(heights) + 1)
-    title, losses, boards, rates = figure.subplots(4, 1, height_ratios=heights)
+    # In inches, and not by a layout solver: its answers differ in the last bits from run to run, and with them the file.
+    heights = (0.4 if alone else 0.2 * len(curves), 2.1, 2.1, 0.85)
+    width, height, gap = 7.5, sum(heights) + 1.4, 0.25
+    figure.set_size_inches(width, height)
+    margins = {
+        "left": 0.8 / width,
+        "right": 1 - (0.75 if alone else 0.3) / width,
+        "bottom": 0.52 / height,
+        "top": 1 - 0.13 / height,
+    }
+    title, losses, boards, rates = figure.subplots(
+        4, 1, height_ratios=heights, gridspec_kw={**margins, "hspace": 4 * gap / sum(heights)}
+    )
     title.set_axis_off()
     figure.align_ylabels((losses, boards, rates))
     for panel in (losses, boards):
@@ -396,7 +403,6 @@ def _fill(figure: Figure, curves: Sequence[Curves]) -> None:
             color=_COLORS[1] if alone else color,
             markersize=6,
             clip_on=False,
-            in_layout=False,  # an empty line that is not clipped has its box at infinity
         )
     _finish_axes(losses, boards, rates, max(run.updates for run in curves))
     _write_legends(title, losses, boards, curves)
@@ -432,7 +438,6 @@ def _draw_boards(panel: Axes, run: Curves, color: str, dash: str, alone: bool) -
             color=strong,
             linewidth=1.8,
             clip_on=False,
-            in_layout=False,
             zorder=3,
             label=f"validation, {weights} weights" if weights else "validation",
         )
@@ -506,8 +511,8 @@ def _write_title(panel: Axes, run: Curves) -> None:
     facts.append(f"{run.updates:,} updates" + (f" in {_duration(run.elapsed)}" if run.elapsed > 0 else ""))
     if math.isfinite(run.final_board):
         facts.append(f"{_percent(run.final_board)} of validation boards solved")
-    panel.text(0, 1, run.recipe, va="top", weight="bold", size=13, in_layout=False)
-    panel.text(0, 0, " · ".join(facts), va="bottom", color=_GRAY, in_layout=False)
+    panel.text(0, 1, run.recipe, va="top", weight="bold", size=13)
+    panel.text(0, 0.12, " · ".join(facts), va="bottom", color=_GRAY)
 
 
 def _labels(curves: Sequence[Curves]) -> list[str]:

@@ -27,10 +27,11 @@ from outgrow.errors import OutgrowError
 from outgrow.graphs import Puzzles
 from outgrow.models import Model, build_model
 from outgrow.provenance import provenance
-from outgrow.train.objective import Objective, judge_scores
+from outgrow.train.objective import Objective, judge_output
 from outgrow.train.order import Order, draw_values, seed_for
 from outgrow.train.processes import Processes, start_processes, stop_processes
 from outgrow.train.recipe import Recipe
+from outgrow.train.replay import Replay
 from outgrow.train.state import State, learning_rate
 from outgrow.weights.file import check_fit, load_weights, save_weights
 
@@ -112,6 +113,8 @@ class _Trainer:
     ) -> None:
         self.recipe, self.run, self.processes, self._watch = recipe, run, processes, watch
         how = recipe.train
+        if how.replay and (how.multiplicity or how.micro_batch or processes.count > 1):
+            raise OutgrowError("train.replay records whole updates of one process: no multiplicity, no micro_batch, no torchrun")
         if how.batch % processes.count:
             raise OutgrowError(f"train.batch is {how.batch}, which {processes.count} processes cannot share evenly")
         self._claim(resume)
@@ -136,7 +139,11 @@ class _Trainer:
         if resume:
             self.state.load(run / CHECKPOINT)
         autocast = how.precision == "bf16" or (how.precision == "auto" and device.type == "cuda")
-        self.objective: nn.Module = Objective(self.model, how.multiplicity, autocast)
+        objective = Objective(self.model, how.multiplicity, autocast)
+        self.objective: nn.Module = objective
+        self.replay = None
+        if how.replay and device.type == "cuda":
+            self.replay = Replay(objective)
         if how.compile:
             self.model.step = torch.compile(self.model.step)  # pyright: ignore[reportAttributeAccessIssue]
         if processes.count > 1:
@@ -252,12 +259,15 @@ class _Trainer:
             last = at + size >= len(mine)
             wait = self.objective.no_sync() if isinstance(self.objective, DistributedDataParallel) and not last else nullcontext()
             with wait:
-                losses = self.objective(batch, csps, chosen, judged)
-                (losses.total * share).backward()
+                if self.replay is not None:
+                    losses = self.replay.backward(batch, chosen)
+                else:
+                    losses = self.objective(batch, csps, chosen)
+                    (losses.total * share).backward()
             total += losses.total.detach() * share
             final += losses.final * share
-            if losses.solved is not None:
-                boards += float(losses.solved.mean()) * share
+            if judged:
+                boards += float(judge_output(losses.output, batch, csps).mean()) * share
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), how.clip or math.inf)
         loss, final_loss, gradient, accuracy = processes.mean(total.item(), final.item(), norm.item(), boards)
         if update == 0:
@@ -389,7 +399,8 @@ def validate(model: Model, puzzles: Puzzles, device: torch.device | str = "cpu",
             *_, scores = model.run(prepared, steps)  # pyright: ignore[reportArgumentType]
             assert batch.solutions is not None, "validation needs solutions"
             losses = model.loss(scores.float().unsqueeze(0), prepared, batch.solutions)  # pyright: ignore[reportArgumentType]
-            output, found = judge_scores(scores, batch, [puzzles.csps[i] for i in part])
+            output = scores.argmax(1) + 1
+            found = judge_output(output, batch, [puzzles.csps[i] for i in part])
         solved += int(found.sum())
         matches = (output == batch.solutions).cpu().numpy()
         right += sum(float(m.mean()) for m in batch.split(matches))

@@ -14,16 +14,16 @@ from outgrow.csp import GroundCSP, judge_each
 from outgrow.graphs import Batch
 from outgrow.models import Model
 
-__all__ = ["Losses", "Objective", "judge_scores"]
+__all__ = ["Losses", "Objective", "judge_output"]
 
 
 class Losses(NamedTuple):
-    """Of a batch: the loss to minimize (summed over steps, averaged over puzzles), the part of the last step, and which boards are
-    solved (None where nobody asked)."""
+    """Of a batch: the loss to minimize (summed over steps, averaged over puzzles), the part of the last step, and the model's
+    output (V,) there."""
 
     total: Tensor
     final: Tensor
-    solved: npt.NDArray[np.bool_] | None
+    output: Tensor
 
 
 class Objective(nn.Module):
@@ -39,29 +39,26 @@ class Objective(nn.Module):
         self._multiplicity = multiplicity
         self._autocast = autocast
 
-    def forward(self, batch: Batch, csps: Sequence[GroundCSP], draw: Tensor | None, judge: bool = False) -> Losses:
-        """`csps` are the puzzles' own, for the verdict; `judge` asks which boards are solved."""
+    def forward(self, batch: Batch, csps: Sequence[GroundCSP], draw: Tensor | None) -> Losses:
+        """`csps` are the puzzles' own, for the verdict where solutions are many."""
         assert batch.solutions is not None, "a loss needs solutions"
         with torch.autocast(batch.puzzle.device.type, torch.bfloat16, enabled=self._autocast):
             prepared = self.model.prepare(batch, draw)
             scores = self.model(prepared)
         scores = scores.float()
-        target, solved = batch.solutions, None
-        if judge or self._multiplicity:
-            output, solved = judge_scores(scores[-1], batch, csps)
-        if self._multiplicity and solved is not None:
-            found = torch.from_numpy(solved).to(target.device)[batch.puzzle]
-            target = torch.where(found, output, target)
+        output = scores[-1].detach().argmax(1) + 1
+        target = batch.solutions
+        if self._multiplicity:
+            solved = torch.from_numpy(judge_output(output, batch, csps)).to(target.device)
+            target = torch.where(solved[batch.puzzle], output, target)
         losses = self.model.loss(scores, prepared, target)  # pyright: ignore[reportArgumentType]
         total = losses.sum(0)
         penalty = self.model.penalty(prepared)  # pyright: ignore[reportArgumentType]
         if penalty is not None:
             total = total + penalty
-        return Losses(total.mean(), losses[-1].mean().detach(), solved)
+        return Losses(total.mean(), losses[-1].mean().detach(), output)
 
 
-def judge_scores(scores: Tensor, batch: Batch, csps: Sequence[GroundCSP]) -> tuple[Tensor, npt.NDArray[np.bool_]]:
-    """The assignment (V,) that scores (V, K) amount to, and the verdict on each puzzle (B,): one pass over all facts."""
-    output = scores.detach().argmax(1) + 1
-    solved = judge_each(csps, batch.split(output.cpu().numpy()), batch.split(batch.givens.cpu().numpy()))
-    return output, solved
+def judge_output(output: Tensor, batch: Batch, csps: Sequence[GroundCSP]) -> npt.NDArray[np.bool_]:
+    """The verdict on the assignment of each puzzle, (V,) in all: (B,), in one pass over all facts."""
+    return judge_each(csps, batch.split(output.cpu().numpy()), batch.split(batch.givens.cpu().numpy()))

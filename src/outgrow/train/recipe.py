@@ -55,6 +55,7 @@ class TrainRecipe:
         clip: largest norm of the gradient; 0 for any.
         precision: 'bf16' autocast, 'fp32', or 'auto': bf16 on a GPU, fp32 elsewhere.
         compile: compile the step of message passing (30 s and more before the first update).
+        replay: on a GPU, record an update as a CUDA graph and replay it; for puzzles of one size, on one GPU, without multiplicity.
         multiplicity: take the loss against the model's own output where that is a valid solution.
         ema: decay of the exponential moving average of the weights; 0 for none.
         average: average the weights at each validation once the curve is flat.
@@ -80,6 +81,7 @@ class TrainRecipe:
     clip: float = 5.0
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     compile: bool = False
+    replay: bool = False
     multiplicity: bool = False
     ema: float = 0.999
     average: bool = True

@@ -1,0 +1,44 @@
+"""Evaluation where only torch, numpy and safetensors are: `python -m outgrow.evaluate WEIGHTS DATASET...`. Elsewhere `outgrow evaluate` does more."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from outgrow.data import find_dataset
+from outgrow.errors import OutgrowError
+from outgrow.evaluate.report import render_table, table, write_results
+from outgrow.evaluate.run import evaluate
+from outgrow.train.processes import choose_device
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m outgrow.evaluate", description="Board and pointwise accuracy.")
+    parser.add_argument("weights")
+    parser.add_argument("datasets", nargs="+")
+    parser.add_argument("--steps", type=int, nargs="+", default=[])
+    parser.add_argument("--limit", type=int)
+    parser.add_argument("--device")
+    parser.add_argument("--nearest-seconds", type=float, default=10.0)
+    parser.add_argument("--out", help="results file to write")
+    arguments = parser.parse_args()
+    try:
+        found = evaluate(
+            arguments.weights,
+            {name: find_dataset(name) for name in arguments.datasets},
+            steps=arguments.steps,
+            limit=arguments.limit,
+            device=choose_device(arguments.device),
+            nearest_seconds=arguments.nearest_seconds,
+        )
+        print(render_table(table([found])), end="", flush=True)
+        if arguments.out:
+            write_results(arguments.out, [found])
+    except OutgrowError as error:
+        print(f"outgrow: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
