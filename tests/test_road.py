@@ -31,7 +31,7 @@ HEAVY = {
     "click": {"cli"},
     "matplotlib": {"train/curves.py"},
     "rich": {"cli"},
-    "torch": {"kernels", "graphs", "models", "solve", "train", "evaluate", "weights"},
+    "torch": {"kernels", "graphs", "models", "solve", "train", "evaluate", "weights", "cli/train.py"},
 }
 
 

@@ -1,4 +1,4 @@
-"""`python -m outgrow`."""
+"""`python -m outgrow`, and `torchrun -m outgrow train`: the command."""
 
 from outgrow.cli.main import main
 

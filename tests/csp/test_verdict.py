@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_rules import PlainCSP, Rules, coloring_rules, latin_rules, plain_csps, sudoku_rules
 
-from outgrow.csp import Broken, GroundCSP, LiftedCSP, Verdict, judge, judge_batch
+from outgrow.csp import Broken, GroundCSP, LiftedCSP, Verdict, judge, judge_batch, judge_each
 from outgrow.puzzles import coloring, futoshiki, sudoku
 from outgrow.puzzles.instance import Instance
 
@@ -196,3 +196,112 @@ def test_a_csp_without_constraints_asks_only_for_values(variables: int) -> None:
     csp: GroundCSP = LiftedCSP([], {}, []).ground(variables, 2, {})
     assert judge(csp, [2] * variables).solved
     assert judge_batch(csp, np.full((2, variables), 2)).tolist() == [True, True]
+
+
+# ---- one CSP each
+
+
+def is_solved(csp: GroundCSP, assignment: Sequence[int], givens: Sequence[int] | None) -> bool:
+    """`judge`, with what it refuses to look at taken for unsolved."""
+    try:
+        return judge(csp, assignment, givens).solved
+    except ValueError:
+        return False
+
+
+# Relations without an order, with one, and with truths on the diagonal; stated straight, swapped and twice over one predicate.
+MIXED = LiftedCSP(
+    predicates=["p(2)", "q(2)"],
+    relations={
+        "neq": lambda a, b: a != b,
+        "le": lambda a, b: a <= b,
+        "near": lambda a, b: abs(a - b) < 3,
+    },
+    constraints=["p(x, y) -> neq(x, y)", "p(x, y) -> near(x, y)", "q(x, y) -> le(y, x)"],
+)
+OTHER = LiftedCSP(["q(2)", "p(2)"], {"lt": lambda a, b: a < b}, ["q(x, y) -> lt(x, y)", "p(x, y) -> lt(y, x)"])
+
+
+@st.composite
+def mixtures(draw: st.DrawFn) -> tuple[list[GroundCSP], list[list[int]], list[list[int]]]:
+    """CSPs of two lifted problems, some of them several times, with assignments and givens of which some are out of range."""
+    csps: list[GroundCSP] = []
+    for lifted in draw(st.lists(st.sampled_from([MIXED, MIXED, OTHER]), min_size=1, max_size=4)):
+        variables, values = draw(st.integers(0, 4)), draw(st.integers(1, 5))
+        variable = st.integers(0, max(variables - 1, 0))
+        pair = st.tuples(variable, variable).filter(lambda p: p[0] != p[1])
+        facts = {name: draw(st.lists(pair, max_size=3)) if variables > 1 else [] for name in ("p", "q")}
+        csps.append(lifted.ground(variables, values, facts))
+    chosen = draw(st.lists(st.sampled_from(csps), max_size=8))
+    assignments: list[list[int]] = []
+    givens: list[list[int]] = []
+    for csp in chosen:
+        spread = draw(st.sampled_from([(1, csp.num_values), (1, csp.num_values), (-1, csp.num_values + 1)]))
+        row = draw(st.lists(st.integers(*spread), min_size=csp.num_variables, max_size=csp.num_variables))
+        assignments.append(row)
+        kept = [v if 1 <= v <= csp.num_values and draw(st.booleans()) else 0 for v in row]
+        if kept and draw(st.integers(0, 3)) == 0:
+            kept[draw(st.integers(0, len(kept) - 1))] = draw(st.integers(1, csp.num_values))
+        givens.append(kept)
+    return chosen, assignments, givens
+
+
+@settings(deadline=None, max_examples=300)
+@given(mixtures())
+def test_each_is_judged_by_its_own_csp(mixture: tuple[list[GroundCSP], list[list[int]], list[list[int]]]) -> None:
+    csps, assignments, givens = mixture
+    arrays = [np.array(a, dtype=np.int16) for a in assignments]
+    kept = [np.array(g, dtype=np.int16) for g in givens]
+    assert judge_each(csps, arrays).tolist() == [is_solved(c, a, None) for c, a in zip(csps, assignments, strict=True)]
+    assert judge_each(csps, arrays, kept).tolist() == [
+        is_solved(c, a, g) for c, a, g in zip(csps, assignments, givens, strict=True)
+    ]
+
+
+def test_each_solved_puzzle_among_its_spoiled_copies() -> None:
+    """Boards of three sizes and two forms, right but for one cell: changed, dropped, out of range, or against the givens."""
+    csps: list[GroundCSP] = []
+    assignments: list[np.ndarray] = []
+    givens: list[np.ndarray] = []
+    expected: list[bool] = []
+    for parameter in SOLVED:
+        instance, board, _ = parameter.values[0]
+        for i in range(-1, len(board)):
+            for value in (0, 1 + board[i] % instance.size, -3, instance.size + 1, 30_000) if i >= 0 else (0,):
+                row = np.array(board)
+                if i >= 0:
+                    row[i] = value
+                csps.append(instance.csp)
+                assignments.append(row)
+                givens.append(np.asarray(instance.givens))
+                expected.append(is_solved(instance.csp, row.tolist(), instance.givens.tolist()))
+    order = np.random.default_rng(0).permutation(len(csps))
+    found = judge_each([csps[i] for i in order], [assignments[i] for i in order], [givens[i] for i in order])
+    assert found.tolist() == [expected[i] for i in order]
+    assert expected.count(True) >= len(SOLVED)
+    # The same with each CSP for itself, as graphs to color are.
+    own = [GroundCSP(c.lifted, c.num_variables, c.num_values, c.pairs, c.groups) for c in csps]
+    found = judge_each([own[i] for i in order], [assignments[i] for i in order], [givens[i] for i in order])
+    assert found.tolist() == [expected[i] for i in order]
+
+
+def test_no_puzzles_have_no_verdicts() -> None:
+    assert judge_each([], []).shape == (0,)
+    assert judge_each([], [], []).dtype == np.bool_
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_each_needs_an_assignment_that_fits(copies: int) -> None:
+    """Both for a CSP on its own and for one that several share."""
+    csps = [PAIR] * copies
+    right = [np.array([1, 2, 1])] * copies
+    assert judge_each(csps, right).all()
+    with pytest.raises(ValueError, match="one of each"):
+        judge_each(csps, right[1:])
+    with pytest.raises(ValueError, match="one of each"):
+        judge_each(csps, right, right[1:])
+    for wrong in ([1, 2], [1, 2, 1, 2], []):
+        with pytest.raises(ValueError):
+            judge_each(csps, [np.array(wrong, dtype=int)] * copies)
+        with pytest.raises(ValueError):
+            judge_each(csps, right, [np.array(wrong, dtype=int)] * copies)

@@ -18,10 +18,12 @@ _COMMANDS = {
     "check": "Judge solutions: what is broken, changed or missing.",
     "convert": "Rewrite puzzles in another format.",
     "data": "List, build and verify data sets.",
+    "evaluate": "Board and pointwise accuracy of trained weights.",
     "generate": "Make puzzles with certified solutions.",
     "plot": "Draw the curves of a training run.",
     "show": "Draw puzzles in the terminal or as SVG.",
     "solve": "Solve puzzles.",
+    "train": "Train a model from a recipe.",
 }
 
 
@@ -49,6 +51,7 @@ def cli() -> None:
       outgrow solve --exact puzzle.txt
       outgrow generate sudoku --size 16 --count 3 | outgrow solve --exact -
       outgrow show puzzle.txt --svg puzzle.svg
+      outgrow train recipes/smoke.toml
     """
 
 

@@ -1,7 +1,4 @@
-"""Metrics, the paper's figures, files of predictions and results, tables. None of it needs torch; `outgrow.evaluate.run` does.
-
-`provenance()` is in `outgrow.evaluate.provenance`: a function of that name here would hide the module.
-"""
+"""Metrics, the paper's figures, files of predictions and results, tables. None of it needs torch; `outgrow.evaluate.run` does."""
 
 from outgrow.evaluate.metrics import Score, mean_std, score, wilson
 from outgrow.evaluate.paper import Figure, paper_figure, paper_set

@@ -15,10 +15,10 @@ from outgrow.graphs.binarized import RULED_OUT, UNASSIGNED
 from outgrow.models.layers import (
     Aggregation,
     LayerNormLSTM,
+    MessageFunctions,
     Sent,
     Use,
     check_config,
-    make_functions,
     mean_by_puzzle,
     share_functions,
 )
@@ -69,7 +69,7 @@ class Binarized(nn.Module):
             config.relation,
             lambda directed: directed and config.share_order,
         )
-        self.messages = make_functions([*self._constraint, *self._relation], config.width, config.layers)
+        self.messages = MessageFunctions([*self._constraint, *self._relation], config.width, config.layers)
         self.inputs = nn.Embedding(3, config.width)  # u[-1], u[0], u[1]: unassigned, ruled out, assigned
         self.update = LayerNormLSTM(len(self._constraint) + len(self._relation), config.width)
         self.score = nn.Linear(config.width, 1)
@@ -112,7 +112,7 @@ class Binarized(nn.Module):
         sent: dict[Use, Sent] = {}
         for uses, edges in ((self._constraint, graph.constraint), (self._relation, graph.relation)):
             for use, neighbors in zip(uses, edges, strict=True):
-                function = self.messages[use.function]
+                function = self.messages.of(use)
                 if use not in sent:
                     sent[use] = function.send(state, use.attend)
                 heard.append(function(sent[use], state, neighbors, self.config.dropout))

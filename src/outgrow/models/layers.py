@@ -12,7 +12,17 @@ from torch.nn import functional
 from outgrow.graphs import Batch, Schema
 from outgrow.kernels import Neighbors, average_messages
 
-__all__ = ["Aggregation", "LayerNormLSTM", "MessageFunction", "Sent", "Use", "check_config", "make_functions", "mean_by_puzzle", "share_functions"]
+__all__ = [
+    "Aggregation",
+    "LayerNormLSTM",
+    "MessageFunction",
+    "MessageFunctions",
+    "Sent",
+    "Use",
+    "check_config",
+    "mean_by_puzzle",
+    "share_functions",
+]
 
 Aggregation = Literal["attention", "mean"]
 
@@ -54,7 +64,8 @@ class MessageFunction(nn.Module):
 
     def _logits(self, states: Tensor, end: int) -> Tensor:
         """a's half for that end, through W: (nodes,)."""
-        assert self.project is not None and self.attend is not None
+        assert self.project is not None
+        assert self.attend is not None
         half = self.attend.weight.view(2, -1)[end]
         return states @ (half @ self.project.weight)
 
@@ -141,11 +152,19 @@ def share_functions(
     return constraints, relations
 
 
-def make_functions(uses: Sequence[Use], width: int, layers: int) -> nn.ModuleDict:
-    """Every function named, with attention where one of its uses asks for it."""
-    attending = {use.function for use in uses if use.attend}
-    names = dict.fromkeys(use.function for use in uses)
-    return nn.ModuleDict({name: MessageFunction(width, layers, name in attending) for name in names})
+class MessageFunctions(nn.ModuleDict):
+    """Every function named in `uses`, with attention where one of its uses asks for it."""
+
+    def __init__(self, uses: Sequence[Use], width: int, layers: int) -> None:
+        attending = {use.function for use in uses if use.attend}
+        names = dict.fromkeys(use.function for use in uses)
+        super().__init__({name: MessageFunction(width, layers, name in attending) for name in names})
+
+    def of(self, use: Use) -> MessageFunction:
+        """The function of an edge type."""
+        found = self[use.function]
+        assert isinstance(found, MessageFunction)
+        return found
 
 
 def mean_by_puzzle(values: Tensor, batch: Batch) -> Tensor:

@@ -16,10 +16,10 @@ from outgrow.kernels import Neighbors, gather
 from outgrow.models.layers import (
     Aggregation,
     LayerNormLSTM,
+    MessageFunctions,
     Sent,
     Use,
     check_config,
-    make_functions,
     mean_by_puzzle,
     share_functions,
 )
@@ -104,7 +104,7 @@ class Multivalued(nn.Module):
         self._assigned = Use("assigned", attend=False)  # a single edge each
         self._unassigned = Use("unassigned", attend=config.unassigned == "attention")
         uses = [*self._constraint, self._assigned, self._unassigned, *self._relation]
-        self.messages = make_functions(uses, config.width, config.layers)
+        self.messages = MessageFunctions(uses, config.width, config.layers)
         self.embeddings = nn.Embedding(config.max_values, config.width)
         self.relation_update = LayerNormLSTM(len(self._relation), config.width)
         self.update = LayerNormLSTM(len(self._constraint) + 2, config.width)
@@ -143,7 +143,7 @@ class Multivalued(nn.Module):
         for _ in range(self.config.relation_steps):
             heard: list[Tensor] = []
             for use, neighbors in zip(self._relation, graph.relation, strict=True):
-                function = self.messages[use.function]
+                function = self.messages.of(use)
                 heard.append(function(function.send(state, use.attend), state, neighbors))
             hidden, cell = self.relation_update(torch.cat(heard, dim=1), remembered, hidden, cell)
             state = hidden
@@ -162,7 +162,7 @@ class Multivalued(nn.Module):
         state = torch.where(batch.givens.unsqueeze(1) > 0, own, average)
         remembered = self.update.remember(state)
         hidden = cell = torch.zeros_like(state)
-        told = {use: self.messages[use.function].send(values, use.attend) for use in (self._assigned, self._unassigned)}
+        told = {use: self.messages.of(use).send(values, use.attend) for use in (self._assigned, self._unassigned)}
         targets = gather(self.score(values), prepared.every)
         for _ in range(self.config.steps if steps is None else steps):
             hidden, cell = self.step(prepared, told, remembered, state, hidden, cell)
@@ -186,10 +186,10 @@ class Multivalued(nn.Module):
         graph = prepared.graph
         heard: list[Tensor] = []
         for use, neighbors in zip(self._constraint, graph.constraint, strict=True):
-            function = self.messages[use.function]
+            function = self.messages.of(use)
             heard.append(function(function.send(state, use.attend), state, neighbors, self.config.dropout))
         for use, neighbors in ((self._assigned, graph.assigned), (self._unassigned, graph.unassigned)):
-            heard.append(self.messages[use.function](told[use], state, neighbors, self.config.dropout))
+            heard.append(self.messages.of(use)(told[use], state, neighbors, self.config.dropout))
         return self.update(torch.cat(heard, dim=1), remembered, hidden, cell)
 
     def loss(self, scores: Tensor, prepared: Prepared, target: Tensor) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from outgrow.graphs import Schema
 from outgrow.models.binarized import Binarized, BinarizedConfig
 from outgrow.models.multivalued import Multivalued, MultivaluedConfig

@@ -187,7 +187,8 @@ class _Reader:
             case "average":
                 self.averages.extend(self.row(entry))
             case "recover":
-                self.recoveries.extend(self.row(entry))
+                # Marked where it failed; "update" may be the one it went back to already.
+                self.recoveries.extend(self.row({"update": entry.get("failed", entry.get("update"))}))
                 self.recovered.append((self.number, self.whole(entry, "back_to")))
             case "end":
                 self.whole(entry, "update")

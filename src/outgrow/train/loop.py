@@ -114,17 +114,24 @@ class _Trainer:
         self.recipe, self.run, self.processes, self._watch = recipe, run, processes, watch
         how = recipe.train
         if how.replay and (how.multiplicity or how.micro_batch or processes.count > 1):
-            raise OutgrowError("train.replay records whole updates of one process: no multiplicity, no micro_batch, no torchrun")
+            raise OutgrowError(
+                "train.replay records whole updates of one process: no multiplicity, no micro_batch, no torchrun"
+            )
         if how.batch % processes.count:
             raise OutgrowError(f"train.batch is {how.batch}, which {processes.count} processes cannot share evenly")
         self._claim(resume)
-        found = {name: datasets[name] if name in datasets else find_dataset(name) for name in (*recipe.data.train, *recipe.data.valid)}
+        found = {
+            name: datasets[name] if name in datasets else find_dataset(name)
+            for name in (*recipe.data.train, *recipe.data.valid)
+        }
         self.data = {name: {"count": len(d), "sha256": d.sha256} for name, d in found.items()}
         form = recipe.data.form
         self.puzzles = Puzzles.of_datasets([found[n] for n in recipe.data.train], form, recipe.data.limit or None)
         self.valid = None
         if recipe.data.valid:
-            self.valid = Puzzles.of_datasets([found[n] for n in recipe.data.valid], form, recipe.data.valid_limit or None)
+            self.valid = Puzzles.of_datasets(
+                [found[n] for n in recipe.data.valid], form, recipe.data.valid_limit or None
+            )
         device = processes.device
         if device.type == "cuda":
             torch.set_float32_matmul_precision("high")
@@ -133,7 +140,9 @@ class _Trainer:
         if how.start:
             _start_from(self.model, how.start)
         self.model.to(device)
-        self.model.prepare(self.puzzles.batch([int(self.puzzles.num_values.argmax())], device))  # too many values? say so now
+        self.model.prepare(
+            self.puzzles.batch([int(self.puzzles.num_values.argmax())], device)
+        )  # too many values? say so now
         self.shadow = copy.deepcopy(self.model)
         self.state = State(self.model, how)
         if resume:
@@ -224,7 +233,11 @@ class _Trainer:
 
     def _about(self, done: int) -> dict[str, Any]:
         rate = learning_rate(self.recipe.train, done - 1) * 0.5**self.state.progress.recoveries
-        return {"lr": rate, "epoch": round(done / self._batches().updates_per_epoch, 4), "memory_gib": _memory(self.processes.device)}
+        return {
+            "lr": rate,
+            "epoch": round(done / self._batches().updates_per_epoch, 4),
+            "memory_gib": _memory(self.processes.device),
+        }
 
     def _batches(self) -> Order:
         """The order of batches; another one after each recovery."""
@@ -242,7 +255,9 @@ class _Trainer:
         draw = None
         if self.model.max_values is not None:  # drawn for all processes together: they see what one alone would
             seed = (how.seed, progress.recoveries, update, 1)
-            draw = draw_values(len(together), self.puzzles.max_values, self.model.max_values, seed)[processes.rank :: processes.count]
+            draw = draw_values(len(together), self.puzzles.max_values, self.model.max_values, seed)[
+                processes.rank :: processes.count
+            ]
         mine = together[processes.rank :: processes.count]
         size = how.micro_batch or len(mine)
         torch.manual_seed(seed_for(how.seed, progress.recoveries, update, processes.rank, 2))
@@ -257,7 +272,11 @@ class _Trainer:
                 chosen = torch.from_numpy(draw[at : at + size, : batch.max_values].copy()).to(processes.device)
             csps = [self.puzzles.csps[i] for i in part]
             last = at + size >= len(mine)
-            wait = self.objective.no_sync() if isinstance(self.objective, DistributedDataParallel) and not last else nullcontext()
+            wait = (
+                self.objective.no_sync()
+                if isinstance(self.objective, DistributedDataParallel) and not last
+                else nullcontext()
+            )
             with wait:
                 if self.replay is not None:
                     losses = self.replay.backward(batch, chosen)
@@ -304,7 +323,13 @@ class _Trainer:
         stop = ""
         if self.processes.first and self.valid is not None:
             found = self._validate(state.ema or None)
-            self.tell("validate", weights="ema" if state.ema else "last", board=found.board, pointwise=found.pointwise, loss=found.loss)
+            self.tell(
+                "validate",
+                weights="ema" if state.ema else "last",
+                board=found.board,
+                pointwise=found.pointwise,
+                loss=found.loss,
+            )
             progress.boards.append(found.board)
             if (found.board, -found.loss) > (progress.best_board, -progress.best_loss):
                 progress.best_board, progress.best_loss, progress.stale = found.board, found.loss, 0
@@ -388,7 +413,9 @@ class _Trainer:
         save_weights(self.run / WEIGHTS, self.model, info, weights)
 
 
-def validate(model: Model, puzzles: Puzzles, device: torch.device | str = "cpu", steps: int | None = None) -> Validation:
+def validate(
+    model: Model, puzzles: Puzzles, device: torch.device | str = "cpu", steps: int | None = None
+) -> Validation:
     """The model on puzzles with known solutions, in fp32, without dropout."""
     model.eval()
     solved, right, loss = 0, 0.0, 0.0
@@ -412,7 +439,9 @@ def _start_from(model: Model, path: str) -> None:
     """Given weights; value embeddings beyond theirs keep their fresh values."""
     loaded = load_weights(path).model
     if loaded.kind != model.kind or loaded.schema != model.schema:
-        raise OutgrowError(f"{path}: a {loaded.kind} model with {loaded.schema}; the recipe has a {model.kind} one with {model.schema}")
+        raise OutgrowError(
+            f"{path}: a {loaded.kind} model with {loaded.schema}; the recipe has a {model.kind} one with {model.schema}"
+        )
     found = loaded.state_dict()
     wanted = model.state_dict()
     name = "embeddings.weight"

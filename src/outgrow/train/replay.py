@@ -85,7 +85,9 @@ def _tensors(batch: Batch) -> list[Tensor]:
 
 def _copy(batch: Batch) -> Batch:
     def copies(edges: Iterable[Neighbors]) -> tuple[Neighbors, ...]:
-        return tuple(Neighbors(n.source.clone(), None if n.mask is None else n.mask.clone(), n.num_sources) for n in edges)
+        return tuple(
+            Neighbors(n.source.clone(), None if n.mask is None else n.mask.clone(), n.num_sources) for n in edges
+        )
 
     return dataclasses.replace(
         batch,

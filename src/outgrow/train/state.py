@@ -77,8 +77,7 @@ class State:
         if self.ema:
             # Young averages follow faster, or they would remember the initial weights.
             decay = min(self.recipe.ema, self.progress.update / (self.progress.update + 10))
-            with torch.no_grad():
-                torch._foreach_lerp_(list(self.ema.values()), list(self.weights.values()), 1 - decay)
+            self._blend(self.ema, 1 - decay)
 
     def add_to_average(self) -> None:
         """One more checkpoint in the average (Izmailov et al. 2018)."""
@@ -86,10 +85,13 @@ class State:
         if not self.average:
             self.average = self._copy()
             return
+        self._blend(self.average, 1 / self.progress.averaged)
+
+    def _blend(self, kept: Tensors, share: float) -> None:
+        """Moves an average towards the weights at hand."""
         with torch.no_grad():
-            torch._foreach_lerp_(
-                list(self.average.values()), list(self.weights.values()), 1 / self.progress.averaged
-            )
+            for name, weight in self.weights.items():
+                kept[name].lerp_(weight, share)
 
     def keep_best(self) -> None:
         """Remembers the weights that were validated."""
@@ -123,7 +125,9 @@ class State:
         for part in ("ema", "average", "best"):
             if parts[part]:
                 check_fit(parts[part], self.weights)
-            moved = {name: parts[part][name].to(w.device).clone() for name, w in self.weights.items() if name in parts[part]}
+            moved = {
+                name: parts[part][name].to(w.device).clone() for name, w in self.weights.items() if name in parts[part]
+            }
             setattr(self, part, moved)
         self.optimizer.state.clear()
         for name, weight in self.weights.items():

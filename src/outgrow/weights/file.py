@@ -34,7 +34,9 @@ class Loaded:
     info: Mapping[str, Any]
 
 
-def save_weights(path: str | Path, model: Model, info: Mapping[str, Any], tensors: Mapping[str, Tensor] | None = None) -> None:
+def save_weights(
+    path: str | Path, model: Model, info: Mapping[str, Any], tensors: Mapping[str, Tensor] | None = None
+) -> None:
     """Writes the model (or `tensors` in place of its own weights), whole or not at all."""
     about = {
         "format": FORMAT,
@@ -71,7 +73,7 @@ def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             raise DamagedFile(f"{path}: {size:,} bytes; the limit is {_MAX_BYTES:,}")
         with safe_open(path, framework="pt", device="cpu") as stored:
             metadata = stored.metadata() or {}
-            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118: not a dict
+            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
     except FileNotFoundError:
         raise DamagedFile(f"{path}: no such file") from None
     except (OSError, SafetensorError, ValueError, RuntimeError) as error:

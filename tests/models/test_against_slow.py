@@ -1,0 +1,219 @@
+"""The models give what the paper's equations give, one edge at a time: scores at every step, losses, and the gradient of every parameter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import pytest
+import torch
+from problems import PROBLEMS, Problem
+from slow import SlowBinarized, SlowMultivalued
+from torch import Tensor, nn
+
+from outgrow.models import BinarizedConfig, Config, Model, MultivaluedConfig, build_model
+
+SPARE = 3  # more embeddings than values
+WIDTH = 6
+
+
+@dataclass(frozen=True)
+class Result:
+    """Of each puzzle: scores (V, K) at every step, losses (T,), penalty; and the gradients of a weighted sum of all losses."""
+
+    scores: list[list[Tensor]]
+    losses: list[Tensor]
+    penalties: list[Tensor]
+    gradients: dict[str, Tensor]
+
+
+def make_model(problem: Problem, config: Config, seed: int = 0) -> Model:
+    """In evaluation mode, with every parameter random: also those that start at 0 or 1."""
+    model = build_model(problem.puzzles().schema, config)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(generator=generator)
+    return model.eval()
+
+
+def make_draw(problem: Problem, max_values: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.stack([torch.randperm(max_values, generator=generator)[: problem.max_values] for _ in problem.csps])
+
+
+def gradients(model: nn.Module, losses: list[Tensor], penalties: list[Tensor]) -> dict[str, Tensor]:
+    """Of the losses at all steps, each with a weight of its own, and the penalties."""
+    weights = torch.linspace(0.5, 1.5, sum(map(len, losses)), dtype=losses[0].dtype)
+    total = (torch.cat(losses) * weights).sum()
+    for i, penalty in enumerate(penalties):
+        total = total + (10 + i) * penalty
+    names, parameters = zip(*model.named_parameters(), strict=True)
+    found = torch.autograd.grad(total, parameters, allow_unused=True)
+    return {
+        n: torch.zeros_like(p) if grad is None else grad for n, p, grad in zip(names, parameters, found, strict=True)
+    }
+
+
+def run_fast(model: Model, problem: Problem, steps: int, draw: Tensor | None) -> Result:
+    batch = problem.puzzles().batch(range(len(problem.csps)))
+    prepared: Any = model.prepare(batch, draw)
+    scores = model(prepared, steps)
+    assert scores.shape == (steps, batch.num_variables, batch.max_values)
+    assert batch.solutions is not None
+    losses = model.loss(scores, prepared, batch.solutions)
+    assert losses.shape == (steps, len(batch))
+    penalty = model.penalty(prepared)
+    penalties = [] if penalty is None else list(penalty)
+    by_puzzle: list[list[Tensor]] = []
+    for part, csp in zip(scores.detach().split([v for v, _ in batch.sizes], dim=1), problem.csps, strict=True):
+        assert (part[:, :, csp.num_values :] == float("-inf")).all()
+        by_puzzle.append(list(part[:, :, : csp.num_values]))
+    each = list(losses.unbind(1))
+    return Result(by_puzzle, each, penalties, gradients(model, each, penalties))
+
+
+def run_slow(model: Model, problem: Problem, steps: int, draw: Tensor | None) -> Result:
+    parameters = dict(model.named_parameters())
+    wanted = {
+        f.name
+        for f in fields(SlowBinarized if isinstance(model.config, BinarizedConfig) else SlowMultivalued)
+        if f.name != "p"
+    }
+    options: dict[str, Any] = {name: getattr(model.config, name) for name in wanted}
+    by_puzzle: list[list[Tensor]] = []
+    losses: list[Tensor] = []
+    penalties: list[Tensor] = []
+    for i, (csp, givens, solution) in enumerate(zip(problem.csps, problem.givens, problem.solutions, strict=True)):
+        if isinstance(model.config, BinarizedConfig):
+            slow = SlowBinarized(parameters, **options)
+            scores = slow.scores(csp, givens.tolist(), steps)
+        else:
+            slow = SlowMultivalued(parameters, **options)
+            drawn = list(range(csp.num_values)) if draw is None else draw[i].tolist()
+            scores = slow.scores(csp, givens.tolist(), steps, drawn)
+            penalties.append(slow.penalty(csp, drawn))
+        losses.append(torch.stack([slow.loss(s, solution.tolist()) for s in scores]))
+        by_puzzle.append(
+            [
+                torch.stack(
+                    [
+                        torch.stack([s[j, v] for v in range(1, csp.num_values + 1)]).detach()
+                        for j in range(csp.num_variables)
+                    ]
+                )
+                for s in scores
+            ]
+        )
+    return Result(by_puzzle, losses, penalties, gradients(model, losses, penalties))
+
+
+def compare(problem: Problem, config: Config, steps: int, tolerance: float, *, drawn: bool = True) -> Result:
+    model = make_model(problem, config)
+    draw = make_draw(problem, config.max_values) if drawn and isinstance(config, MultivaluedConfig) else None
+    fast, slow = run_fast(model, problem, steps, draw), run_slow(model, problem, steps, draw)
+
+    def close(actual: Any, expected: Any, what: str) -> None:
+        torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance, msg=lambda text: f"{what}\n{text}")
+
+    for i, (actual, expected) in enumerate(zip(fast.scores, slow.scores, strict=True)):
+        for t, (a, e) in enumerate(zip(actual, expected, strict=True)):
+            close(a, e, f"scores of puzzle {i} after step {t + 1}")
+    close(fast.losses, slow.losses, "losses")
+    close(fast.penalties, slow.penalties, "penalties")
+    assert fast.gradients.keys() == slow.gradients.keys()
+    for name, gradient in fast.gradients.items():
+        close(gradient, slow.gradients[name], f"gradient of {name}")
+    return fast
+
+
+@pytest.mark.usefixtures("double")
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_binarized_gives_what_the_equations_give(name: str) -> None:
+    compare(PROBLEMS[name], BinarizedConfig(width=WIDTH, layers=2), 2, 1e-9)
+
+
+@pytest.mark.usefixtures("double")
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_multivalued_gives_what_the_equations_give(name: str) -> None:
+    problem = PROBLEMS[name]
+    compare(problem, MultivaluedConfig(problem.max_values + SPARE, width=WIDTH, layers=2), 2, 1e-9)
+
+
+BINARIZED = {
+    "all attention": BinarizedConfig(relation="attention"),
+    "all mean": BinarizedConfig(constraint="mean", order="mean"),
+    "attention over constraints": BinarizedConfig(order="mean"),
+    "attention over orders": BinarizedConfig(constraint="mean"),
+    "attention over relations": BinarizedConfig(constraint="mean", order="mean", relation="attention"),
+    "one layer": BinarizedConfig(layers=1),
+    "three layers": BinarizedConfig(layers=3),
+    "nothing shared": BinarizedConfig(share_order=False, relation="attention"),
+}
+
+
+@pytest.mark.usefixtures("double")
+@pytest.mark.parametrize("name", BINARIZED)
+def test_binarized_in_every_setting(name: str) -> None:
+    config = BINARIZED[name]
+    compare(PROBLEMS["several"], BinarizedConfig(**{**vars(config), "width": WIDTH}), 2, 1e-9)
+
+
+MULTIVALUED = {
+    "all attention": {"order": "attention", "relation": "attention"},
+    "all mean": {"constraint": "mean", "unassigned": "mean"},
+    "attention over constraints": {"unassigned": "mean"},
+    "attention over orders": {"constraint": "mean", "order": "attention", "unassigned": "mean"},
+    "attention over relations": {"constraint": "mean", "relation": "attention", "unassigned": "mean"},
+    "attention over values": {"constraint": "mean"},
+    "one layer": {"layers": 1},
+    "three layers": {"layers": 3},
+    "two relation steps": {"relation_steps": 2},
+    "orders shared": {"share_order": True},
+    "nothing shared": {"share_neq": False},
+    "another weight": {"orthogonality": 0.5},
+}
+
+
+@pytest.mark.usefixtures("double")
+@pytest.mark.parametrize("problem", ["several", "coloring 2, 4, 1 and 3"])
+@pytest.mark.parametrize("name", MULTIVALUED)
+def test_multivalued_in_every_setting(name: str, problem: str) -> None:
+    options: dict[str, Any] = MULTIVALUED[name]
+    max_values = PROBLEMS[problem].max_values + SPARE
+    compare(PROBLEMS[problem], MultivaluedConfig(max_values=max_values, width=WIDTH, **options), 2, 1e-9)
+
+
+@pytest.mark.usefixtures("double")
+def test_without_a_draw_values_have_the_first_embeddings() -> None:
+    problem = PROBLEMS["futoshiki 3 and 4"]
+    fast = compare(problem, MultivaluedConfig(problem.max_values + SPARE, width=WIDTH), 3, 1e-9, drawn=False)
+    moved = fast.gradients["embeddings.weight"].abs().sum(1) > 0
+    assert moved.tolist() == [True] * 4 + [False] * SPARE
+
+
+@pytest.mark.usefixtures("double")
+def test_more_steps() -> None:
+    problem = PROBLEMS["coloring"]
+    compare(problem, BinarizedConfig(width=WIDTH), 5, 1e-9)
+    compare(problem, MultivaluedConfig(problem.max_values, width=WIDTH, relation_steps=3), 5, 1e-9)
+
+
+@pytest.mark.parametrize("name", ["futoshiki units", "coloring 2, 4, 1 and 3"])
+def test_single_precision(name: str) -> None:
+    problem = PROBLEMS[name]
+    compare(problem, BinarizedConfig(width=WIDTH), 2, 1e-5)
+    compare(problem, MultivaluedConfig(problem.max_values + SPARE, width=WIDTH), 2, 1e-5)
+
+
+@pytest.mark.usefixtures("double")
+def test_every_gradient_is_there() -> None:
+    """The comparison would pass if both sides were zero."""
+    problem = PROBLEMS["futoshiki nbr"]
+    # At a single relation step there is nothing to recall yet.
+    multivalued = MultivaluedConfig(problem.max_values, width=WIDTH, layers=2, relation_steps=2)
+    for config in (BinarizedConfig(width=WIDTH, layers=2), multivalued):
+        found = run_fast(make_model(problem, config), problem, 2, None).gradients
+        still = {name for name, gradient in found.items() if gradient.abs().max() < 1e-6}
+        # The same number is added to the scores of all values: a softmax does not see it.
+        assert still == ({"score.bias"} if config is multivalued else set())
