@@ -27,7 +27,7 @@ def provenance(device: str = "cpu", **more: Any) -> dict[str, Any]:
         **more,
         "commit": find_commit(),
         "hardware": name_hardware(device),
-        "platform": platform.platform(),
+        "platform": f"{platform.system()} {platform.machine()}",
         "outgrow": __version__,
         "python": platform.python_version(),
         "torch": _version_of("torch"),

@@ -222,40 +222,38 @@ MIXED = LiftedCSP(
 OTHER = LiftedCSP(["q(2)", "p(2)"], {"lt": lambda a, b: a < b}, ["q(x, y) -> lt(x, y)", "p(x, y) -> lt(y, x)"])
 
 
-@st.composite
-def mixtures(draw: st.DrawFn) -> tuple[list[GroundCSP], list[list[int]], list[list[int]]]:
-    """CSPs of two lifted problems, some of them several times, with assignments and givens of which some are out of range."""
-    csps: list[GroundCSP] = []
-    for lifted in draw(st.lists(st.sampled_from([MIXED, MIXED, OTHER]), min_size=1, max_size=4)):
-        variables, values = draw(st.integers(0, 4)), draw(st.integers(1, 5))
-        variable = st.integers(0, max(variables - 1, 0))
-        pair = st.tuples(variable, variable).filter(lambda p: p[0] != p[1])
-        facts = {name: draw(st.lists(pair, max_size=3)) if variables > 1 else [] for name in ("p", "q")}
-        csps.append(lifted.ground(variables, values, facts))
-    chosen = draw(st.lists(st.sampled_from(csps), max_size=8))
-    assignments: list[list[int]] = []
-    givens: list[list[int]] = []
-    for csp in chosen:
-        spread = draw(st.sampled_from([(1, csp.num_values), (1, csp.num_values), (-1, csp.num_values + 1)]))
-        row = draw(st.lists(st.integers(*spread), min_size=csp.num_variables, max_size=csp.num_variables))
-        assignments.append(row)
-        kept = [v if 1 <= v <= csp.num_values and draw(st.booleans()) else 0 for v in row]
-        if kept and draw(st.integers(0, 3)) == 0:
-            kept[draw(st.integers(0, len(kept) - 1))] = draw(st.integers(1, csp.num_values))
-        givens.append(kept)
-    return chosen, assignments, givens
+def random_csp(random: np.random.Generator) -> GroundCSP:
+    variables, values = int(random.integers(0, 5)), int(random.integers(1, 6))
+    pairs = [(x, y) for x in range(variables) for y in range(variables) if x != y]
+    facts = {name: [p for p in pairs if random.random() < 0.2] for name in ("p", "q")}
+    return (MIXED, MIXED, OTHER)[random.integers(3)].ground(variables, values, facts)
 
 
-@settings(deadline=None, max_examples=300)
-@given(mixtures())
-def test_each_is_judged_by_its_own_csp(mixture: tuple[list[GroundCSP], list[list[int]], list[list[int]]]) -> None:
-    csps, assignments, givens = mixture
-    arrays = [np.array(a, dtype=np.int16) for a in assignments]
-    kept = [np.array(g, dtype=np.int16) for g in givens]
-    assert judge_each(csps, arrays).tolist() == [is_solved(c, a, None) for c, a in zip(csps, assignments, strict=True)]
-    assert judge_each(csps, arrays, kept).tolist() == [
-        is_solved(c, a, g) for c, a, g in zip(csps, assignments, givens, strict=True)
-    ]
+def test_each_is_judged_by_its_own_csp() -> None:
+    """CSPs of two lifted problems and all sizes, some of them several times; values may be beyond a CSP's own and within another's."""
+    random = np.random.default_rng(0)
+    seen: list[bool] = []
+    for _ in range(400):
+        csps = [random_csp(random) for _ in range(random.integers(1, 6))]
+        csps += [csps[i] for i in random.integers(0, len(csps), random.integers(0, 4))]
+        random.shuffle(csps)
+        assignments: list[np.ndarray] = []
+        givens: list[np.ndarray] = []
+        for csp in csps:
+            low, high = ((1, csp.num_values), (1, 5), (-1, 6))[random.integers(3)]
+            row = random.integers(low, high + 1, csp.num_variables)
+            inside = (row > 0) & (row <= csp.num_values)
+            kept = np.where(inside & (random.random(len(row)) < 0.5), row, 0)
+            if len(kept) and random.random() < 0.2:
+                kept[random.integers(len(kept))] = random.integers(1, csp.num_values + 1)
+            assignments.append(row)
+            givens.append(kept)
+        expected = [is_solved(c, a.tolist(), None) for c, a in zip(csps, assignments, strict=True)]
+        assert judge_each(csps, assignments).tolist() == expected
+        expected = [is_solved(c, a.tolist(), g.tolist()) for c, a, g in zip(csps, assignments, givens, strict=True)]
+        assert judge_each(csps, assignments, givens).tolist() == expected
+        seen += expected
+    assert 0.2 < np.mean(seen) < 0.8
 
 
 def test_each_solved_puzzle_among_its_spoiled_copies() -> None:

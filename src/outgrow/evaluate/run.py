@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ from outgrow.graphs import Puzzles, Schema
 from outgrow.models import Model
 from outgrow.provenance import provenance
 from outgrow.puzzles import PUZZLES
+from outgrow.train.curves import LOG_NAME, read_log
 from outgrow.weights import Loaded, load_weights
 
 __all__ = ["evaluate", "form_for", "predict"]
@@ -98,6 +100,14 @@ def evaluate(
             **provenance(str(device), seconds=round(time.monotonic() - began, 1)),
             "trained": {key: value for key, value in loaded.info.items() if key != "recipe"},
             "recipe": recipe,
+            **_curve(Path(weights).parent),
         },
         task=str(recipe.get("task", "")),
     )
+
+
+def _curve(run: Path) -> dict[str, Any]:
+    """How training went, if the weights still lie beside its log."""
+    if not (run / LOG_NAME).is_file():
+        return {}
+    return {"curve": read_log(run).as_json()}

@@ -100,11 +100,24 @@ class Curves:
             "final_board": self.final_board,
             "final_weights": self.chosen,
             "puzzles_per_second": float(np.median(speed)) if speed.size else None,
+            "memory_gib": float(np.max(self.memory_gib, initial=-math.inf, where=np.isfinite(self.memory_gib))),
             "averaging": self.averaging,
             "recoveries": self.recoveries.tolist(),
             "ended": self.ended,
         }
         return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in figures.items()}
+
+    def as_json(self) -> dict[str, Any]:
+        """The summary and the curve of validations, for results files."""
+        validations = {
+            "update": self.valid_update,
+            "seconds": self.valid_seconds,
+            "board": self.valid_board,
+            "pointwise": self.valid_pointwise,
+            "loss": self.valid_loss,
+        }
+        summary = {key: value for key, value in self.summary().items() if key != "run"}
+        return {**summary, "validations": {key: values.tolist() for key, values in validations.items()}}
 
 
 def _last(values: Floats) -> float:
