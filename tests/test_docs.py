@@ -132,3 +132,32 @@ def test_the_readme_table_is_made_from_the_results() -> None:
     for figure in figures:
         if figure["to_reach"]:
             assert f"| {figure['generator']} | {figure['puzzles_per_second_and_core']:.0f} |" in readme
+
+
+def test_the_readme_shows_the_measured_accuracies_beside_the_papers() -> None:
+    from outgrow.evaluate import paper_figure, read_results
+
+    readme = (ROOT / "README.md").read_text()
+    for model in ("binarized", "multivalued"):
+        [found] = read_results(ROOT / "results" / f"futoshiki-{model}.json")
+        assert [s.size for s in found.scores] == list(range(6, 13))
+        assert found.provenance["curve"]["validations"]["board"]
+        ours = " | ".join(f"{100 * s.board:.1f}" for s in found.scores)
+        figures = [found.paper(s) for s in found.scores]
+        assert figures[0] == paper_figure("futoshiki", model, 6)
+        theirs = " | ".join(f"{f.mean:.1f} ± {f.std:.1f}" for f in figures if f)
+        assert f"| {model}, ours | {ours} |\n| {model}, paper | {theirs} |" in readme
+
+
+def test_results_were_made_by_the_recipes_of_the_tree() -> None:
+    """What a results file says was run is what the recipe of that name still says, time limits aside."""
+    from outgrow.evaluate import read_results
+    from outgrow.train import load_recipe
+
+    for name in ("futoshiki-binarized", "futoshiki-multivalued"):
+        [found] = read_results(ROOT / "results" / f"{name}.json")
+        recipe = load_recipe(ROOT / "recipes" / f"{name}.toml").as_json()
+        measured = found.provenance["recipe"]
+        for one in (recipe, measured):
+            one["train"].pop("max_seconds")
+        assert json.loads(json.dumps(recipe)) == measured

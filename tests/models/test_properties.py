@@ -320,9 +320,15 @@ def test_values_beyond_a_puzzles_own_do_not_reach_it() -> None:
     for b, (_, k) in enumerate(batch.sizes):
         other[b, k:] = torch.randint(MAX_VALUES, (4 - k,))
     first, second = model.prepare(batch, draw), model.prepare(batch, other)
-    assert not torch.equal(first.drawn, second.drawn)
+    assert not torch.equal(draw, other)
     assert torch.equal(model(first, 3), model(second, 3))
     assert torch.equal(model.penalty(first), model.penalty(second))
+    with torch.no_grad():  # a broken embedding harms the puzzles that drew it, and no other
+        model.embeddings.weight[int(draw[0, -1])] = torch.nan
+    hurt = {b for b, (_, k) in enumerate(batch.sizes) if int(draw[0, -1]) in draw[b, :k].tolist()}
+    parts = model(model.prepare(batch, draw), 3)[-1].split([v for v, _ in batch.sizes])
+    assert {b for b, part in enumerate(parts) if part.isnan().any()} == hurt
+    assert 0 not in hurt
 
 
 def test_the_penalty_of_embeddings_at_right_angles_is_that_of_the_others() -> None:

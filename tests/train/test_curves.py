@@ -306,6 +306,7 @@ def test_the_summary(log: Path) -> None:
         "final_board": 0.75,
         "final_weights": None,
         "puzzles_per_second": 400.0,
+        "memory_gib": 0.4,
         "averaging": 20,
         "recoveries": [],
         "ended": None,

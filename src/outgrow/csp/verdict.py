@@ -144,7 +144,7 @@ def _judge_joined(
     values = np.where(wrong, 1, raw)
     if givens is not None:
         kept = np.concatenate([np.asarray(g, dtype=np.int64) for g in givens])
-        if kept.shape != raw.shape:
+        if any(len(g) != n for g, n in zip(givens, sizes, strict=True)):
             raise ValueError("givens have another length than the assignments")
         wrong |= (kept > 0) & (kept != raw)
     # A relation over K values is the corner of the one over more: one table serves all sizes.

@@ -124,8 +124,9 @@ class Puzzles:
         self._solutions = None
         if solutions is not None:
             self._solutions = np.concatenate([np.asarray(s, dtype=np.int64) for s in solutions])
-        if any(len(flat) != self._first[-1] for flat in (self._givens, self._solutions) if flat is not None):
-            raise ValueError("givens or solutions do not fit the puzzles' variables")
+        for arrays in (givens, solutions or givens):
+            if [len(a) for a in arrays] != self._num_variables.tolist():
+                raise ValueError("givens or solutions do not fit the puzzles' variables")
         self._edges = _store(self.csps, self.schema)
         # The tables of the last batch: those of fixed boards are the same in every batch of as many puzzles.
         self._recent: dict[int, tuple[bytes, Neighbors]] = {}

@@ -128,6 +128,9 @@ class Multivalued(nn.Module):
         graph = multivalue(batch)
         if draw is None:
             draw = torch.arange(batch.max_values, device=batch.puzzle.device).repeat(len(batch), 1)
+        if not batch.same_size:  # values that a puzzle does not have stand for its first one: nothing else gets in
+            exists = torch.arange(batch.max_values, device=draw.device) < batch.num_values.unsqueeze(1)
+            draw = torch.where(exists, draw, draw[:, :1])
         every = Neighbors(graph.unassigned.source, None, graph.unassigned.num_sources)
         if torch.is_grad_enabled():
             for neighbors in (*graph.constraint, graph.assigned, graph.unassigned, *graph.relation, every):

@@ -1,6 +1,6 @@
 """Updates recorded as CUDA graphs: 32 steps of small kernels take longer to launch from Python than to run.
 
-Measured on an H200 with 6x6 Futoshiki (results/engine-first.json): see docs/experiments.md.
+On an H200 with 6x6 Futoshiki they were most of the time: docs/experiments.md has the figures.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -24,6 +25,7 @@ __all__ = ["Loaded", "load_weights", "save_weights", "write_tensors"]
 
 FORMAT = 1
 _MAX_BYTES = 1 << 30
+_MAX_TYPES = 256  # of edges
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,59 +53,94 @@ def save_weights(
 def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
     """A safetensors file with `about` as JSON in its metadata, under a temporary name until it is whole."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    text = json.dumps(about)
+    content = save(plain, {"outgrow": text, "sha256": _digest(plain, text)})
     try:
-        with open(temporary, "wb") as stream:
-            stream.write(save(plain, {"outgrow": json.dumps(about)}))
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with open(temporary, "wb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise OutgrowError(f"{path}: cannot be written ({error.strerror or error})") from None
 
 
 def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What `write_tensors` wrote."""
+    """What `write_tensors` wrote; a file that was cut or changed since is refused."""
     path = Path(path)
     try:
         size = path.stat().st_size
+        if not path.is_file():  # opening a pipe would wait for its writer
+            raise DamagedFile(f"{path}: not a file")
         if size > _MAX_BYTES:
             raise DamagedFile(f"{path}: {size:,} bytes; the limit is {_MAX_BYTES:,}")
         with safe_open(path, framework="pt", device="cpu") as stored:
             metadata = stored.metadata() or {}
-            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
+            # Copies: else the tensors are the file itself, and change with it.
+            tensors = {name: stored.get_tensor(name).clone() for name in stored.keys()}  # noqa: SIM118
     except FileNotFoundError:
         raise DamagedFile(f"{path}: no such file") from None
     except (OSError, SafetensorError, ValueError, RuntimeError) as error:
         raise DamagedFile(f"{path}: not a safetensors file, or damaged ({_one_line(error)})") from None
+    text = metadata.get("outgrow", "")
+    if text and metadata.get("sha256", "") not in ("", _digest(tensors, text)):
+        raise DamagedFile(f"{path}: damaged (its content does not match its sha256)")
     try:
-        about = json.loads(metadata["outgrow"])
+        about = json.loads(text)
         if not isinstance(about, dict):
             raise ValueError("not a table")
-    except (KeyError, ValueError, RecursionError):
+    except (ValueError, RecursionError):
         raise DamagedFile(f"{path}: not written by outgrow (its metadata does not say which model it is)") from None
     return tensors, about
 
 
 def load_weights(path: str | Path) -> Loaded:
-    """The model a file holds, ready to solve; refuses one whose shapes do not fit its configuration."""
-    tensors, about = read_tensors(path)
+    """The model a file holds, ready to solve; refuses one whose shapes do not fit its configuration.
+
+    Weights of any precision are computed with in that of a fresh model, float32.
+    """
+    stored, about = read_tensors(path)
     if about.get("format") != FORMAT:
-        raise DamagedFile(f"{path}: format {about.get('format')!r}; this version reads format {FORMAT}")
+        raise DamagedFile(f"{path}: format {str(about.get('format'))[:40]}; this version reads format {FORMAT}")
     try:
-        if about["kind"] not in MODELS:
-            raise ValueError(f"no model {str(about['kind'])[:40]!r}; there is {', '.join(MODELS)}")
-        config: Any = fill(MODELS[about["kind"]][1], about["config"], "")
-        with torch.device("meta"):  # shapes first: nothing is allocated for a configuration that does not fit
-            model = build_model(Schema.from_json(about["schema"]), config)
-        info = dict(about.get("info", {}))
-        check_fit(tensors, model.state_dict())
-    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OutgrowError) as error:
+        model = _build(about)
+        info = _part(about, "info")
+        wanted = model.state_dict()
+        check_fit(stored, wanted)
+        tensors = {name: tensor.to(wanted[name].dtype) for name, tensor in stored.items()}
+        for name, tensor in tensors.items():
+            if not tensor.isfinite().all():
+                raise ValueError(f"{name} holds NaN or infinity")
+    except (ArithmeticError, KeyError, TypeError, ValueError, AttributeError, RuntimeError, OutgrowError) as error:
         raise DamagedFile(f"{path}: does not fit a model ({_one_line(error)})") from None
     model.load_state_dict(tensors, assign=True)
     return Loaded(model.eval(), info)
+
+
+def _build(about: Mapping[str, Any]) -> Model:
+    """A model of that kind, configuration and schema, without memory for its weights: their shapes come first."""
+    kind = str(about.get("kind"))
+    if kind not in MODELS:
+        raise ValueError(f"no model {kind[:40]!r}; there is {', '.join(MODELS)}")
+    config: Any = fill(MODELS[kind][1], _part(about, "config"), "")
+    stored = _part(about, "schema")
+    schema = Schema.from_json(stored)
+    if schema.as_json() != stored or len(schema.constraint) + len(schema.relation) > _MAX_TYPES:
+        raise ValueError("its schema is no list of edge types")
+    with torch.device("meta"):
+        return build_model(schema, config)
+
+
+def _part(about: Mapping[str, Any], key: str) -> dict[str, Any]:
+    if not isinstance(about.get(key), dict):
+        raise ValueError(f"its metadata has no {key}")
+    return about[key]
 
 
 def check_fit(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:
@@ -118,6 +155,16 @@ def check_fit(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None
     unknown = set(found) - set(wanted)
     if unknown:
         raise ValueError(f"{sorted(unknown)[0]} belongs to no part of it")
+
+
+def _digest(tensors: Mapping[str, Tensor], text: str) -> str:
+    """sha256 of the tensors, names, types and shapes included, and of the metadata."""
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.contiguous().flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def _shape(tensor: Tensor) -> str:
