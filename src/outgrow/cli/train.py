@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -80,9 +80,9 @@ def _watchers(
         watching.append(show)
         if as_json and not quiet:
             watching.append(lambda event: print(json.dumps(event), flush=True))
-        writer = _open_tensorboard(run) if tensorboard else None
-        if writer is not None:
-            watching.append(lambda event: _write_scalars(writer, event))
+        board = _TensorBoard(run / "tensorboard") if tensorboard else None
+        if board is not None:
+            watching.append(board.write)
 
         def tell(event: Event) -> None:
             for watch in watching:
@@ -91,8 +91,8 @@ def _watchers(
         try:
             yield tell
         finally:
-            if writer is not None:
-                writer.close()
+            if board is not None:
+                board.close()
 
 
 @contextmanager
@@ -107,6 +107,7 @@ def _progress(updates: int, shown: bool) -> Iterator[Callable[[Event], None]]:
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
+    from rich.text import Text
 
     errors = Console(stderr=True, highlight=False, soft_wrap=True)
     columns = (
@@ -115,7 +116,7 @@ def _progress(updates: int, shown: bool) -> Iterator[Callable[[Event], None]]:
         TextColumn("{task.description}"),
         TimeElapsedColumn(),
         TextColumn("ETA"),
-        TimeRemainingColumn(elapsed_when_finished=True),
+        TimeRemainingColumn(),
     )
     with Progress(*columns, console=errors, transient=True, disable=not (shown and errors.is_terminal)) as bar:
         task = bar.add_task("", total=updates)
@@ -127,8 +128,8 @@ def _progress(updates: int, shown: bool) -> Iterator[Callable[[Event], None]]:
                 bar.update(task, completed=event["update"], description=_summary(event))
             elif event["event"] in ("start", "validate", "average", "recover", "end"):
                 bar.update(task, completed=event["update"])
-                style = _STYLES.get(str(event["event"]), "")
-                bar.console.print(f"[{style}]{_line(event)}[/]" if style else _line(event))
+                # Text, not markup: names may hold brackets.
+                bar.console.print(Text(_line(event), style=_STYLES.get(event["event"], "")))
 
         yield show
 
@@ -154,15 +155,23 @@ def _line(event: Event) -> str:
     return f"{place}: {event['reason']}"
 
 
-def _open_tensorboard(run: Path) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise click.ClickException("--tensorboard needs a package: pip install 'outgrow[tensorboard]'") from None
-    return SummaryWriter(str(run / "tensorboard"))
+class _TensorBoard:
+    """Event files for TensorBoard; the folder is made at the first event, when the run is known to be ours."""
 
+    def __init__(self, folder: Path) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise click.ClickException("--tensorboard needs a package: pip install 'outgrow[tensorboard]'") from None
+        self._folder, self._open, self._writer = folder, SummaryWriter, None
 
-def _write_scalars(writer: Any, event: Mapping[str, Any]) -> None:
-    for key, value in event.items():
-        if event["event"] in ("update", "validate") and key != "update" and isinstance(value, int | float):
-            writer.add_scalar(f"{event['event']}/{key}", value, event["update"])
+    def write(self, event: Event) -> None:
+        if self._writer is None:
+            self._writer = self._open(str(self._folder))
+        for key, value in event.items():
+            if event["event"] in ("update", "validate") and key != "update" and isinstance(value, int | float):
+                self._writer.add_scalar(f"{event['event']}/{key}", value, event["update"])
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()

@@ -24,9 +24,11 @@ def main() -> int:
         recipe = load_recipe(arguments.recipe, arguments.changes)
         watch = _Printer(recipe.train.updates)
         done = train(recipe, arguments.out, resume=arguments.resume, device=arguments.device, watch=watch)
-    except OutgrowError as error:
+    except (OutgrowError, OSError) as error:
         print(f"outgrow: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130
     return 130 if done.stopped == "interrupted" else 0
 
 

@@ -27,6 +27,7 @@ from outgrow.errors import OutgrowError
 from outgrow.graphs import Puzzles
 from outgrow.models import Model, build_model
 from outgrow.provenance import provenance
+from outgrow.puzzles import get_puzzle
 from outgrow.train.objective import Objective, judge_output
 from outgrow.train.order import Order, draw_values, seed_for
 from outgrow.train.processes import Processes, start_processes, stop_processes
@@ -43,6 +44,7 @@ CHECKPOINT, LOG, RECIPE, WEIGHTS = "checkpoint.safetensors", "log.jsonl", "recip
 # A loss so many times that of guessing is no bad luck.
 _DIVERGED = 3.0
 _GUESSING = 0.7  # a step's loss of a coin toss, log 2
+_PATIENCE = 2.0  # seconds without a line of the log
 _VALIDATION_NODES = 1 << 17  # (variable, value) nodes in one batch of validation
 
 
@@ -113,10 +115,6 @@ class _Trainer:
     ) -> None:
         self.recipe, self.run, self.processes, self._watch = recipe, run, processes, watch
         how = recipe.train
-        if how.replay and (how.multiplicity or how.micro_batch or processes.count > 1):
-            raise OutgrowError(
-                "train.replay records whole updates of one process: no multiplicity, no micro_batch, no torchrun"
-            )
         if how.batch % processes.count:
             raise OutgrowError(f"train.batch is {how.batch}, which {processes.count} processes cannot share evenly")
         self._claim(resume)
@@ -126,6 +124,7 @@ class _Trainer:
         }
         self.data = {name: {"count": len(d), "sha256": d.sha256} for name, d in found.items()}
         form = recipe.data.form
+        _check_sets(found, form)
         self.puzzles = Puzzles.of_datasets([found[n] for n in recipe.data.train], form, recipe.data.limit or None)
         self.valid = None
         if recipe.data.valid:
@@ -137,12 +136,11 @@ class _Trainer:
             torch.set_float32_matmul_precision("high")
         torch.manual_seed(seed_for(how.seed, 0))
         self.model = build_model(self.puzzles.schema, recipe.model)
-        if how.start:
+        if how.start and not resume:
             _start_from(self.model, how.start)
         self.model.to(device)
-        self.model.prepare(
-            self.puzzles.batch([int(self.puzzles.num_values.argmax())], device)
-        )  # too many values? say so now
+        for puzzles in filter(None, (self.puzzles, self.valid)):  # too many values? say so now
+            self.model.prepare(puzzles.batch([int(puzzles.num_values.argmax())], device))
         self.shadow = copy.deepcopy(self.model)
         self.state = State(self.model, how)
         if resume:
@@ -151,9 +149,9 @@ class _Trainer:
         objective = Objective(self.model, how.multiplicity, autocast)
         self.objective: nn.Module = objective
         self.replay = None
-        if how.replay and device.type == "cuda":
+        if device.type == "cuda" and how.replay and self._recordable():
             self.replay = Replay(objective)
-        if how.compile:
+        if device.type == "cuda" and how.compile:
             self.model.step = torch.compile(self.model.step)  # pyright: ignore[reportAttributeAccessIssue]
         if processes.count > 1:
             self.objective = DistributedDataParallel(self.objective)
@@ -168,8 +166,10 @@ class _Trainer:
         if resume:
             try:
                 earlier = json.loads((self.run / RECIPE).read_text())
-            except (OSError, ValueError):
-                raise OutgrowError(f"{self.run}: nothing to resume here ({RECIPE} is missing)") from None
+                if not isinstance(earlier, dict):
+                    raise ValueError("not a table")
+            except (OSError, ValueError, RecursionError):
+                raise OutgrowError(f"{self.run}: nothing to resume here ({RECIPE} is missing or damaged)") from None
             if not checkpoint.exists():
                 raise OutgrowError(f"{checkpoint}: no such file; the run has no checkpoint to resume from")
             different = _first_difference(earlier, plain)
@@ -183,6 +183,12 @@ class _Trainer:
             temporary = self.run / f".{RECIPE}"
             temporary.write_text(json.dumps(plain, indent=1) + "\n")
             temporary.replace(self.run / RECIPE)
+
+    def _recordable(self) -> bool:
+        """Whether all updates are alike and need nothing from the host on the way."""
+        how, puzzles = self.recipe.train, self.puzzles
+        alike = len(set(zip(puzzles.num_variables.tolist(), puzzles.num_values.tolist(), strict=True))) == 1
+        return alike and self.processes.count == 1 and not (how.multiplicity or how.micro_batch)
 
     @property
     def seconds(self) -> float:
@@ -198,7 +204,7 @@ class _Trainer:
         self._watch(line)
 
     def train(self) -> Trained:
-        how, progress = self.recipe.train, self.state.progress
+        how = self.recipe.train
         self.tell(
             "start",
             recipe=self.recipe.as_json(),
@@ -207,29 +213,36 @@ class _Trainer:
             processes=self.processes.count,
             data=self.data,
         )
-        stopped = "done"
         with _interruption() as interrupted:
-            pace = _Pace(progress.update)
-            while self.state.progress.update < how.updates:
-                logged = (self.state.progress.update + 1) % how.log_every == 0
+            pace = _Pace(self.state.progress.update)
+            while not (stopped := self._reason_to_stop(interrupted())):
+                # Slow updates are all logged, so that a person sees it move; many processes have to agree on which.
+                slow = self.processes.count == 1 and pace.idle > _PATIENCE
+                logged = (self.state.progress.update + 1) % how.log_every == 0 or slow
                 trouble, numbers = self._update(logged)
+                done = self.state.progress.update
+                if logged and not trouble:
+                    self.tell("update", **numbers, **pace.measure(done, how.batch), **self._about(done))
+                if not trouble and (done % how.validate_every == 0 or done == how.updates):
+                    trouble = self._look()
                 if trouble:
                     self._recover(trouble)
-                    continue
-                done = self.state.progress.update
-                if logged:
-                    self.tell("update", **numbers, **pace.measure(done, how.batch), **self._about(done))
-                stop = ""
-                if done % how.validate_every == 0 or done == how.updates:
-                    stop = self._look()
-                if interrupted() and not stop:
-                    stop = "interrupted"
-                elif how.max_seconds and self.seconds > how.max_seconds and not stop:
-                    stop = "time"
-                if self.processes.agree(bool(stop)):
-                    stopped = stop or "done"
-                    break
         return self._finish(stopped)
+
+    def _reason_to_stop(self, interrupted: bool) -> str:
+        """Why the run ends here, as the first process sees it; '' if it goes on.
+
+        Asked before every update, also the first: a run that was killed after its last validation has nothing left to learn.
+        """
+        how, progress = self.recipe.train, self.state.progress
+        reasons = {
+            "done": progress.update >= how.updates,
+            "patience": 0 < how.patience <= progress.stale,
+            "interrupted": interrupted,
+            "time": 0 < how.max_seconds < self.seconds,
+        }
+        holding = [number for number, holds in enumerate(reasons.values(), start=1) if holds]
+        return ("", *reasons)[self.processes.agree(holding[0] if holding else 0)]
 
     def _about(self, done: int) -> dict[str, Any]:
         rate = learning_rate(self.recipe.train, done - 1) * 0.5**self.state.progress.recoveries
@@ -317,12 +330,15 @@ class _Trainer:
             )
 
     def _look(self) -> str:
-        """Validates, averages, writes the checkpoint; the reason to stop, or ''."""
+        """Validates, averages, writes the checkpoint. What is wrong with the weights, if anything is (then nothing was written)."""
         how, state = self.recipe.train, self.state
         progress = state.progress
-        stop = ""
-        if self.processes.first and self.valid is not None:
-            found = self._validate(state.ema or None)
+        if not state.is_finite():
+            return "the weights are not finite"
+        found = self._validate(state.ema or None) if self.processes.first and self.valid is not None else None
+        if self.processes.agree(found is not None and not math.isfinite(found.loss)):
+            return "the loss of validation is not finite"
+        if found is not None:
             self.tell(
                 "validate",
                 weights="ema" if state.ema else "last",
@@ -341,15 +357,13 @@ class _Trainer:
                 progress.flat_at = progress.update
                 if how.average:
                     self.tell("average")
-            if how.patience and progress.stale >= how.patience:
-                stop = "patience"
         if how.average and progress.flat_at >= 0:
             state.add_to_average()
         progress.seconds = self.seconds
         self._good = state.snapshot()
         if self.processes.first:
             state.save(self.run / CHECKPOINT, self.recipe.as_json())
-        return stop
+        return ""
 
     def _validate(self, weights: Mapping[str, Tensor] | None) -> Validation:
         assert self.valid is not None
@@ -361,8 +375,10 @@ class _Trainer:
 
     def _finish(self, stopped: str) -> Trained:
         """Chooses the weights on the validation sets and writes them."""
-        state, progress = self.state, self.state.progress
-        progress.seconds = self.seconds
+        state = self.state
+        if not state.is_finite():  # stopped before the next loss could tell
+            state.restore(*self._good)
+        state.progress.seconds = self.seconds
         target = self.run / WEIGHTS
         if stopped == "interrupted":
             if self.processes.first:
@@ -435,6 +451,19 @@ def validate(
     return Validation(solved / len(puzzles), right / len(puzzles), loss / len(puzzles))
 
 
+def _check_sets(found: Mapping[str, Dataset], form: str) -> None:
+    """One model learns one kind of puzzle, in a form that it has."""
+    first = next(iter(found))
+    for name, dataset in found.items():
+        if dataset.puzzle != found[first].puzzle:
+            raise OutgrowError(
+                f"{first} holds {found[first].puzzle}, {name} {dataset.puzzle}; a model learns one of them"
+            )
+        forms = get_puzzle(dataset.puzzle).forms
+        if form not in forms:
+            raise OutgrowError(f"data.form is {form!r}; {dataset.puzzle} has {', '.join(forms)}")
+
+
 def _start_from(model: Model, path: str) -> None:
     """Given weights; value embeddings beyond theirs keep their fresh values."""
     loaded = load_weights(path).model
@@ -483,6 +512,11 @@ class _Pace:
 
     def __init__(self, update: int) -> None:
         self._update, self._time = update, time.monotonic()
+
+    @property
+    def idle(self) -> float:
+        """Seconds since then."""
+        return time.monotonic() - self._time
 
     def measure(self, update: int, batch: int) -> dict[str, float]:
         now = time.monotonic()

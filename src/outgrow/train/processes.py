@@ -40,20 +40,20 @@ class Processes:
         distributed.all_reduce(total)
         return (total / self.count).tolist()
 
-    def agree(self, value: bool) -> bool:
+    def agree(self, value: int) -> int:
         """What the first process says."""
         if self.count == 1:
             return value
         said = torch.tensor([int(value)], device=self.device)
         distributed.broadcast(said, src=0)
-        return bool(said.item())
+        return int(said.item())
 
 
 def choose_device(name: str | None) -> torch.device:
     """The device asked for, or a GPU if there is one."""
     try:
         device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
-        torch.zeros(1, device=device)
+        torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError) as error:
         raise OutgrowError(f"device {name!r} cannot be used here ({str(error).splitlines()[0]})") from None
     return device

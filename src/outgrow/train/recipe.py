@@ -36,6 +36,11 @@ class DataRecipe:
     limit: int = 0
     valid_limit: int = 0
 
+    def __post_init__(self) -> None:
+        for name in ("limit", "valid_limit"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; it cannot be negative")
+
 
 @dataclass(frozen=True)
 class TrainRecipe:
@@ -54,8 +59,9 @@ class TrainRecipe:
         weight_decay: AdamW's.
         clip: largest norm of the gradient; 0 for any.
         precision: 'bf16' autocast, 'fp32', or 'auto': bf16 on a GPU, fp32 elsewhere.
-        compile: compile the step of message passing (30 s and more before the first update).
-        replay: on a GPU, record an update as a CUDA graph and replay it; for puzzles of one size, on one GPU, without multiplicity.
+        compile: on a GPU, compile the step of message passing (30 s and more before the first update).
+        replay: on a GPU, record an update as a CUDA graph and replay it, where updates are alike: puzzles of one size, one process,
+            no multiplicity, no micro-batches.
         multiplicity: take the loss against the model's own output where that is a valid solution.
         ema: decay of the exponential moving average of the weights; 0 for none.
         average: average the weights at each validation once the curve is flat.
@@ -97,7 +103,17 @@ class TrainRecipe:
         for name in ("updates", "batch", "validate_every", "log_every", "flat_window"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
-        for name in ("seed", "micro_batch", "warmup", "final_lr", "weight_decay", "clip", "patience", "max_seconds"):
+        for name in (
+            "seed",
+            "micro_batch",
+            "warmup",
+            "final_lr",
+            "weight_decay",
+            "clip",
+            "patience",
+            "max_seconds",
+            "recoveries",
+        ):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it cannot be negative")
         if not self.lr > 0:
@@ -154,6 +170,8 @@ class Recipe:
             raise OutgrowError(f"{source}: data.train names no data set")
         known = ("model", "data", "train")
         plain = fill(_Head, parts, f"{source}: ", also=known)
+        if not plain.name or set(plain.name) & set("/\\\0"):
+            raise OutgrowError(f"{source}: name is {plain.name!r}; it becomes the name of a folder")
         return cls(plain.name, plain.about, plain.task, config, data, train)
 
     def changed(self, **train: Any) -> Recipe:
@@ -175,7 +193,7 @@ def load_recipe(path: str | Path, changes: Iterable[str] = ()) -> Recipe:
         if path.stat().st_size > _MAX_BYTES:
             raise OutgrowError(f"{path}: too large for a recipe")
         table = tomllib.loads(path.read_bytes().decode())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # text, TOML, numbers of too many digits
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise OutgrowError(f"{path}: not a recipe ({reason})") from None
     for change in changes:
@@ -190,7 +208,7 @@ def _apply(table: dict[str, Any], change: str) -> None:
         raise OutgrowError(f"--set {change}: write KEY=VALUE, as in train.lr=0.001")
     try:
         value = tomllib.loads(f"value = {text.strip()}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         value = text.strip()  # a bare word
     keys = _keys(table)
     ends = [k for k in keys if k == key or k.endswith(f".{key}")]

@@ -93,6 +93,10 @@ class State:
             for name, weight in self.weights.items():
                 kept[name].lerp_(weight, share)
 
+    def is_finite(self) -> bool:
+        """Whether the weights and their moving average are numbers."""
+        return all(bool(torch.isfinite(w).all()) for part in (self.weights, self.ema) for w in part.values())
+
     def keep_best(self) -> None:
         """Remembers the weights that were validated."""
         self.best = {name: weight.clone() for name, weight in (self.ema or self._copy()).items()}
@@ -155,7 +159,7 @@ class State:
 
 
 def learning_rate(recipe: TrainRecipe, update: int) -> float:
-    """Of update number `update`, counted from 0: warm-up, then decay to `final_lr` at the last one."""
+    """Of update number `update`, counted from 0: warm-up, then decay that reaches `final_lr` after the last one."""
     if update < recipe.warmup:
         return recipe.lr * (update + 1) / recipe.warmup
     if recipe.decay == "none":
