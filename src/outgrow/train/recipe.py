@@ -56,7 +56,9 @@ class TrainRecipe:
         warmup: updates over which it rises from 0.
         decay: how it falls afterwards: 'none', 'linear' or 'cosine'.
         final_lr: what it falls to, as a share of `lr`.
-        weight_decay: AdamW's.
+        optimizer: 'adamw', or 'adam', whose weight decay is part of the gradient: as Adam rescales gradients, it then grows strong
+            once the loss has grown small.
+        weight_decay: the optimizer's.
         clip: largest norm of the gradient; 0 for any.
         precision: 'bf16' autocast, 'fp32', or 'auto': bf16 on a GPU, fp32 elsewhere.
         compile: on a GPU, compile the step of message passing (30 s and more before the first update).
@@ -83,6 +85,7 @@ class TrainRecipe:
     warmup: int = 0
     decay: Literal["none", "linear", "cosine"] = "none"
     final_lr: float = 0.0
+    optimizer: Literal["adamw", "adam"] = "adamw"
     weight_decay: float = 1e-4
     clip: float = 5.0
     precision: Literal["auto", "fp32", "bf16"] = "auto"

@@ -56,7 +56,8 @@ class State:
         self.recipe = recipe
         self.weights: Tensors = dict(model.named_parameters())
         fused = all(p.is_cuda for p in self.weights.values())
-        self.optimizer = torch.optim.AdamW(
+        kind = torch.optim.AdamW if recipe.optimizer == "adamw" else torch.optim.Adam
+        self.optimizer = kind(
             list(self.weights.values()), lr=recipe.lr, weight_decay=recipe.weight_decay, fused=fused or None
         )
         self.ema = self._copy() if recipe.ema else {}
