@@ -9,38 +9,35 @@ from typing import TYPE_CHECKING
 import click
 
 from outgrow.cli.terminal import track
-from outgrow.data import Dataset, find_dataset
+from outgrow.data import Dataset
 from outgrow.errors import OutgrowError
 
 if TYPE_CHECKING:
-    from outgrow.evaluate import Evaluation, Predictions
+    from outgrow.evaluate import Evaluation, Predictions, Score
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command("evaluate")
 @click.argument("files", metavar="WEIGHTS... DATASET...", nargs=-1, required=True)
 @click.option("--steps", metavar="T,...", help="Read the answer after these numbers of steps  [the model's own].")
-@click.option("--limit", type=click.IntRange(min=1), help="Only the first so many puzzles of each set.")
+@click.option(
+    "--limit", metavar="N", type=click.IntRange(min=1), help="Only the first N puzzles of each set  [all of them]."
+)
 @click.option("--device", metavar="NAME", help="cpu, cuda, ...  [a GPU if there is one]")
 @click.option(
     "--nearest",
     "nearest_seconds",
     metavar="SECONDS",
-    type=click.FloatRange(min=0),
+    type=float,
     default=10.0,
-    show_default=True,
-    help="For a puzzle with many solutions: time to look for the one nearest to a wrong answer.",
+    help="Where a puzzle may have other solutions than the stored one: time to look for the one nearest to a wrong answer; 0 not to look  [10].",
 )
+@click.option("--save", "save_to", metavar="FILE", type=_FILE, help="Save the answers as JSON lines.")
 @click.option(
-    "--save", "save_to", metavar="FILE", type=click.Path(path_type=Path), help="Save the predictions as JSON lines."
+    "--predictions", "given", metavar="FILE", type=_FILE, help="Score saved answers instead of running WEIGHTS."
 )
-@click.option(
-    "--predictions",
-    "given",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Score these predictions instead of running weights.",
-)
-@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write the results as JSON.")
+@click.option("--out", metavar="FILE", type=_FILE, help="Write the results, and where they come from, as JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def command(
     files: tuple[str, ...],
@@ -53,10 +50,12 @@ def command(
     out: Path | None,
     as_json: bool,
 ) -> int:
-    """Board and pointwise accuracy of WEIGHTS (*.safetensors) on each DATASET, beside the paper's figures.
+    """Board and pointwise accuracy of WEIGHTS on each DATASET, beside the paper's figures.
 
-    A board counts if the verdict says so, whatever the stored solution. Pointwise accuracy is taken against the nearest valid
-    solution; '>=' marks a lower bound. Several weights files of one recipe are seeds: mean and standard deviation are printed.
+    WEIGHTS are files that end in .safetensors; a DATASET is a name (see `outgrow data list`) or a file that ends in .npz.
+
+    A board counts if the verdict says so, whatever the stored solution; [95% interval]. Pointwise accuracy is taken against the
+    nearest valid solution; '>=' marks a lower bound. Weights of one recipe are its seeds: mean ± standard deviation.
 
     \b
     Examples:
@@ -65,48 +64,50 @@ def command(
       outgrow evaluate weights.safetensors sudoku-9-test --save answers.jsonl
       outgrow evaluate --predictions answers.jsonl sudoku-9-test
     """
-    from outgrow.evaluate import render_table, save_predictions, table, write_results
+    from outgrow.evaluate import load_sets, render_table, save_predictions, table, write_results
 
     weights = [name for name in files if name.endswith(".safetensors")]
     names = [name for name in files if name not in weights]
+    if given is not None and (weights or save_to or steps is not None or limit or device):
+        raise click.UsageError(
+            "--predictions are scored as they are: without weights, --steps, --limit, --device or --save"
+        )
+    if given is None and not weights:
+        raise click.UsageError("no weights named: files that end in .safetensors, as 'outgrow train' writes them")
     if not names:
         raise click.UsageError("no data set named; 'outgrow data list' shows them")
-    datasets = _load(names)
+    if len({Path(name).resolve() for name in weights}) < len(weights):
+        raise click.UsageError("a weights file is named twice")
+    if save_to and len(weights) > 1:
+        raise click.UsageError("--save keeps the predictions of one weights file")
+    if not 0 <= nearest_seconds <= 86_400:
+        raise click.UsageError(f"--nearest {nearest_seconds}: 0 to 86,400 seconds")
+    read = {Path(name).resolve() for name in (*files, *([given] if given else []))}
+    written = [path.resolve() for path in (save_to, out) if path]
+    if read & set(written) or len(set(written)) < len(written):
+        raise click.UsageError("--save and --out need files of their own")
+    chosen = _steps(steps)
+    datasets = load_sets(names)
+    kept: list[Predictions] = []
     if given is not None:
-        if weights or save_to or steps:
-            raise click.UsageError("--predictions are scored as they are: without weights, --steps or --save")
         evaluations = [_score(given, datasets, nearest_seconds)]
     else:
-        if not weights:
-            raise click.UsageError("no weights named: files that end in .safetensors, as 'outgrow train' writes them")
-        if save_to and len(weights) > 1:
-            raise click.UsageError("--save keeps the predictions of one weights file")
-        kept: list[Predictions] = []
-        evaluations = [_run(name, datasets, _steps(steps), limit, device, nearest_seconds, kept) for name in weights]
-        if save_to:
-            save_predictions(save_to, kept)
+        evaluations = _run(weights, datasets, chosen, limit, device, nearest_seconds, kept)
+    rows = table(evaluations)
+    # Shown first: a full disk does not take an hour's figures along.
+    print(json.dumps([e.as_json() for e in evaluations]) if as_json else render_table(rows).rstrip("\n"))
+    if save_to:
+        save_predictions(save_to, kept)
     if out:
         write_results(out, evaluations)
-    if as_json:
-        print(json.dumps([e.as_json() for e in evaluations]))
-    else:
-        print(render_table(table(evaluations)), end="")
     return 0
 
 
-def _load(names: list[str]) -> dict[str, Dataset]:
-    datasets: dict[str, Dataset] = {}
-    for name in names:
-        short = Path(name).stem if name.endswith(".npz") else name
-        if short in datasets:
-            raise click.UsageError(f"{short} is named twice")
-        datasets[short] = find_dataset(name)
-    return datasets
-
-
 def _steps(text: str | None) -> list[int]:
+    if text is None:
+        return []
     try:
-        found = [int(part) for part in (text or "").split(",") if text]
+        found = [int(part) for part in text.split(",")]
     except ValueError:
         found = [0]
     if any(not 1 <= n <= 100_000 for n in found):
@@ -115,31 +116,37 @@ def _steps(text: str | None) -> list[int]:
 
 
 def _run(
-    weights: str,
+    weights: list[str],
     datasets: dict[str, Dataset],
     steps: list[int],
     limit: int | None,
     device: str | None,
     nearest_seconds: float,
     kept: list[Predictions],
-) -> Evaluation:
-    from outgrow.evaluate.run import evaluate
+) -> list[Evaluation]:
+    from outgrow.evaluate.run import evaluate, open_weights
     from outgrow.train.processes import choose_device
 
-    total = sum(min(len(d), limit or len(d)) for d in datasets.values())
-    sizes = {name: min(len(d), limit or len(d)) for name, d in datasets.items()}
-    before = {name: sum(list(sizes.values())[:i]) for i, name in enumerate(sizes)}
-    with track(Path(weights).parent.name or weights, total) as done:
-        return evaluate(
-            weights,
-            datasets,
-            steps=steps,
-            limit=limit,
-            device=choose_device(device),
-            nearest_seconds=nearest_seconds,
-            keep=kept.extend,
-            progress=lambda name, count, _: done(before[name] + count),
-        )
+    found: list[Evaluation] = []
+    where = choose_device(device)
+    for name in weights:  # all of them before hours of work
+        open_weights(name, datasets)
+    puzzles = sum(min(len(d), limit or len(d)) for d in datasets.values())
+    for name in weights:
+        with track(Path(name).parent.name or name, puzzles * (1 + len(set(steps) or [0]))) as done:
+            found.append(
+                evaluate(
+                    name,
+                    datasets,
+                    steps=steps,
+                    limit=limit,
+                    device=where,
+                    nearest_seconds=nearest_seconds,
+                    keep=kept.extend,
+                    progress=done,
+                )
+            )
+    return found
 
 
 def _score(path: Path, datasets: dict[str, Dataset], nearest_seconds: float) -> Evaluation:
@@ -149,7 +156,11 @@ def _score(path: Path, datasets: dict[str, Dataset], nearest_seconds: float) -> 
 
     by_content = {d.sha256: name for name, d in datasets.items()}
     found = load_predictions(path)
-    scores = []
+    if len({(p.sha256, p.steps) for p in found}) < len(found):
+        raise OutgrowError(
+            f"{path}: holds two answers to one set after as many steps; score each from a file of its own"
+        )
+    scores: list[Score] = []
     with track(path.name, sum(len(p.indices) for p in found)) as done:
         before = 0
         for predictions in found:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -60,7 +61,7 @@ def command(
     if not first or as_json:
         return 130 if done.stopped == "interrupted" else 0
     if done.stopped == "interrupted":
-        print(f"outgrow: stopped; go on with --resume --out {run}", file=sys.stderr)
+        print(f"outgrow: stopped; go on with --resume --out {shlex.quote(str(run))}", file=sys.stderr)
         return 130
     score = ""
     if done.validation is not None:

@@ -5,27 +5,32 @@ from __future__ import annotations
 import argparse
 import sys
 
-from outgrow.data import find_dataset
 from outgrow.errors import OutgrowError
 from outgrow.evaluate.report import render_table, table, write_results
 from outgrow.evaluate.run import evaluate
+from outgrow.evaluate.sets import load_sets
 from outgrow.train.processes import choose_device
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m outgrow.evaluate", description="Board and pointwise accuracy.")
-    parser.add_argument("weights")
-    parser.add_argument("datasets", nargs="+")
-    parser.add_argument("--steps", type=int, nargs="+", default=[])
-    parser.add_argument("--limit", type=int)
-    parser.add_argument("--device")
-    parser.add_argument("--nearest-seconds", type=float, default=10.0)
+    parser.add_argument("weights", help="a weights file")
+    parser.add_argument("datasets", nargs="+", help="data sets, by name or file (*.npz)")
+    parser.add_argument("--steps", type=int, nargs="+", default=[], help="read the answer after these numbers of steps")
+    parser.add_argument("--limit", type=int, help="only the first so many puzzles of each set")
+    parser.add_argument("--device", help="cpu, cuda, ... (a GPU if there is one)")
+    parser.add_argument(
+        "--nearest-seconds",
+        type=float,
+        default=10.0,
+        help="time to look for the valid solution nearest to a wrong answer (10); with 0, python-sat is not needed",
+    )
     parser.add_argument("--out", help="results file to write")
     arguments = parser.parse_args()
     try:
         found = evaluate(
             arguments.weights,
-            {name: find_dataset(name) for name in arguments.datasets},
+            load_sets(arguments.datasets),
             steps=arguments.steps,
             limit=arguments.limit,
             device=choose_device(arguments.device),

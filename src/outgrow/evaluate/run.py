@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,11 +23,17 @@ from outgrow.puzzles import PUZZLES
 from outgrow.train.curves import LOG_NAME, read_log
 from outgrow.weights import Loaded, load_weights
 
-__all__ = ["evaluate", "form_for", "predict"]
+__all__ = ["evaluate", "form_for", "open_weights", "predict"]
 
 # (variable, value) nodes in a batch: a 25x25 Sudoku has 15,625.
 _NODES = {"cpu": 1 << 15, "cuda": 1 << 17}
+_MAX_STEPS = 100_000
+_MAX_SECONDS = 86_400
 Progress = Callable[[int], None]
+
+
+def _no_progress(done: int) -> None:
+    """For callers that do not watch."""
 
 
 def predict(
@@ -37,12 +44,13 @@ def predict(
     steps: Sequence[int] = (),
     limit: int | None = None,
     device: torch.device | str = "cpu",
-    progress: Progress = lambda done: None,
+    progress: Progress = _no_progress,
 ) -> list[Predictions]:
     """What the model answers after each of these numbers of steps (its own, by default), for the first `limit` puzzles."""
+    _check(steps, limit)
     steps = sorted(set(steps)) or [model.config.steps]
     model = model.to(device).eval()
-    puzzles = Puzzles.of_datasets([dataset], form_for(model.schema, dataset), limit)
+    puzzles = Puzzles.of_datasets([dataset], form_for(model, dataset), limit)
     answers: dict[int, list[np.ndarray]] = {n: [] for n in steps}
     done = 0
     for part in puzzles.portions(_NODES.get(torch.device(device).type, 1 << 15)):
@@ -57,12 +65,35 @@ def predict(
     return [Predictions(name, dataset.sha256, n, indices, found) for n, found in answers.items()]
 
 
-def form_for(schema: Schema, dataset: Dataset) -> str:
-    """The lifted form of the puzzle whose edge types the model was built for."""
+def form_for(model: Model, dataset: Dataset) -> str:
+    """The lifted form of the puzzle whose edge types the model was built for; refuses puzzles it cannot take."""
+    if not len(dataset):
+        raise OutgrowError("no puzzles")
+    found: list[Schema] = []
     for form in PUZZLES[dataset.puzzle].forms:
-        if Schema.of(dataset.instance(0, form=form).csp) == schema:
-            return form
-    raise OutgrowError(f"a model with {schema} cannot see a {dataset.puzzle}")
+        found.append(Schema.of(dataset.instance(0, form=form).csp))
+        if found[-1] == model.schema:
+            break
+    else:
+        has = " or ".join(f"({schema})" for schema in found)
+        raise OutgrowError(f"the model was built for ({model.schema}), and a {dataset.puzzle} has {has}")
+    if model.max_values is not None and dataset.size > model.max_values:
+        raise OutgrowError(
+            f"puzzles with {dataset.size} values, but the model has embeddings for {model.max_values}; "
+            f"train one with model.max_values = {dataset.size}, or use a binarized model"
+        )
+    return form
+
+
+def open_weights(path: str | Path, datasets: Mapping[str, Dataset]) -> Loaded:
+    """Weights of a model that can take every one of these sets."""
+    loaded = load_weights(path)
+    for name, dataset in datasets.items():
+        try:
+            form_for(loaded.model, dataset)
+        except OutgrowError as error:
+            raise OutgrowError(f"{path} on {name}: {error}") from None
+    return loaded
 
 
 def evaluate(
@@ -74,40 +105,74 @@ def evaluate(
     device: torch.device | str = "cpu",
     nearest_seconds: float = 10.0,
     keep: Callable[[Sequence[Predictions]], None] = lambda predictions: None,
-    progress: Callable[[str, int, int], None] = lambda name, done, total: None,
+    progress: Progress = _no_progress,
 ) -> Evaluation:
-    """A weights file on data sets by name; `keep` is given the predictions, `progress` the set, puzzles done and their number."""
-    loaded: Loaded = load_weights(weights)
-    recipe = loaded.info.get("recipe", {})
+    """A weights file on data sets by name.
+
+    `keep` is given the predictions. `progress` is told how often a puzzle was predicted or, after each number of steps, scored: in the end
+    1 + the number of steps asked for times each.
+    """
+    _check(steps, limit)
+    if not 0 <= nearest_seconds <= _MAX_SECONDS:
+        raise OutgrowError(
+            f"{nearest_seconds} seconds to look for a nearest solution; 0 to {_MAX_SECONDS:,} are possible"
+        )
+    loaded = open_weights(weights, datasets)
     began = time.monotonic()
     scores: list[Score] = []
+    before = 0
+
+    def told(done: int) -> None:
+        progress(before + done)
+
     for name, dataset in datasets.items():
-        total = min(len(dataset), limit or len(dataset))
-
-        def told(done: int, name: str = name, total: int = total) -> None:
-            progress(name, done, total)
-
         found = predict(loaded.model, dataset, name, steps=steps, limit=limit, device=device, progress=told)
+        before += len(found[0].indices)
         keep(found)
-        scores += [score(dataset, p, nearest_seconds=nearest_seconds) for p in found]
+        for predictions in found:
+            scores.append(score(dataset, predictions, nearest_seconds=nearest_seconds, progress=told))
+            before += len(predictions.indices)
+    info = _finite(dict(loaded.info))
+    recipe = info.pop("recipe", None)
+    recipe = recipe if isinstance(recipe, dict) else {}
+    seed = info.get("seed")
     return Evaluation(
-        weights=Path(weights).name,
+        weights=_name(weights),
         model=loaded.model.kind,
-        recipe=str(recipe.get("name", "")),
-        seed=loaded.info.get("seed"),
+        recipe=str(recipe.get("name") or _name(weights)),
+        seed=seed if type(seed) is int else None,
         scores=scores,
         provenance={
             **provenance(str(device), seconds=round(time.monotonic() - began, 1)),
-            "trained": {key: value for key, value in loaded.info.items() if key != "recipe"},
+            "trained": info,
             "recipe": recipe,
             **_curve(Path(weights).parent),
         },
-        task=str(recipe.get("task", "")),
+        task=str(recipe.get("task") or ""),
     )
 
 
 def _curve(run: Path) -> dict[str, Any]:
     """How training went, if the weights still lie beside its log."""
-    if not (run / LOG_NAME).is_file():
+    try:
+        return {"curve": _finite(read_log(run).as_json())} if (run / LOG_NAME).is_file() else {}
+    except OutgrowError:  # no log of training, or damaged: the weights are judged without
         return {}
-    return {"curve": read_log(run).as_json()}
+
+
+def _finite(content: dict[str, Any]) -> dict[str, Any]:
+    """With null for NaN and infinity, which a results file does not have: the loss of a run that went wrong, say."""
+    return json.loads(json.dumps(content), parse_constant=lambda number: None)
+
+
+def _check(steps: Sequence[int], limit: int | None) -> None:
+    if any(not 1 <= n <= _MAX_STEPS for n in steps):
+        raise OutgrowError(f"steps {', '.join(map(str, steps))}: 1 to {_MAX_STEPS:,} are possible")
+    if limit is not None and limit < 1:
+        raise OutgrowError(f"a limit of {limit} puzzles; at least 1")
+
+
+def _name(weights: str | Path) -> str:
+    """Of the file, with its folder where that tells it apart: `outgrow train` calls every run's file the same."""
+    path = Path(weights)
+    return f"{path.parent.name}/{path.name}" if path.name == "weights.safetensors" and path.parent.name else path.name

@@ -12,6 +12,7 @@ from outgrow.errors import OutgrowError
 __all__ = ["fill", "suggest"]
 
 T = TypeVar("T")
+_LARGEST = 1e30  # float32 ends at 3e38, and a rate is multiplied by more
 _SAID: dict[type, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 
 
@@ -39,12 +40,14 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
         if not isinstance(items, list | tuple) or not all(isinstance(i, str) for i in items):
             raise OutgrowError(f"{where} is {value!r}; a list of names is expected")
         return tuple(items)
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+        raise OutgrowError(f"{where} is a number of more than 64 bits")  # too long to print, or for a float
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if not isinstance(value, hint) or (hint is not bool and isinstance(value, bool | NoneType)):
         raise OutgrowError(f"{where} is {value!r}; {_SAID[hint]} is expected")
-    if hint is float and not abs(value) < float("inf"):
-        raise OutgrowError(f"{where} is {value!r}; a finite number is expected")
+    if hint is float and not abs(value) <= _LARGEST:
+        raise OutgrowError(f"{where} is {value!r}; a finite number is expected, at most {_LARGEST:g}")
     return value
 
 

@@ -55,8 +55,8 @@ def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], about: Mappin
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    text = json.dumps(about)
-    content = save(plain, {"outgrow": text, "sha256": _digest(plain, text)})
+    # One entry: safetensors writes several in any order, and the same weights are to make the same file.
+    content = save(plain, {"outgrow": json.dumps({**about, "sha256": _digest(plain, about)})})
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -88,15 +88,15 @@ def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise DamagedFile(f"{path}: no such file") from None
     except (OSError, SafetensorError, ValueError, RuntimeError) as error:
         raise DamagedFile(f"{path}: not a safetensors file, or damaged ({_one_line(error)})") from None
-    text = metadata.get("outgrow", "")
-    if text and metadata.get("sha256", "") not in ("", _digest(tensors, text)):
-        raise DamagedFile(f"{path}: damaged (its content does not match its sha256)")
     try:
-        about = json.loads(text)
+        about = json.loads(metadata.get("outgrow", ""))
         if not isinstance(about, dict):
             raise ValueError("not a table")
+        intact = about.pop("sha256", None) in (None, _digest(tensors, about))  # other programs write none
     except (ValueError, RecursionError):
         raise DamagedFile(f"{path}: not written by outgrow (its metadata does not say which model it is)") from None
+    if not intact:
+        raise DamagedFile(f"{path}: damaged (its content does not match its sha256)")
     return tensors, about
 
 
@@ -106,8 +106,10 @@ def load_weights(path: str | Path) -> Loaded:
     Weights of any precision are computed with in that of a fresh model, float32.
     """
     stored, about = read_tensors(path)
+    if "checkpoint" in about:
+        raise DamagedFile(f"{path}: a checkpoint, to go on with training; the run's weights are in weights.safetensors")
     if about.get("format") != FORMAT:
-        raise DamagedFile(f"{path}: format {str(about.get('format'))[:40]}; this version reads format {FORMAT}")
+        raise DamagedFile(f"{path}: another format; this version reads format {FORMAT}")
     try:
         model = _build(about)
         info = _part(about, "info")
@@ -117,7 +119,7 @@ def load_weights(path: str | Path) -> Loaded:
         for name, tensor in tensors.items():
             if not tensor.isfinite().all():
                 raise ValueError(f"{name} holds NaN or infinity")
-    except (ArithmeticError, KeyError, TypeError, ValueError, AttributeError, RuntimeError, OutgrowError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OutgrowError) as error:
         raise DamagedFile(f"{path}: does not fit a model ({_one_line(error)})") from None
     model.load_state_dict(tensors, assign=True)
     return Loaded(model.eval(), info)
@@ -157,9 +159,9 @@ def check_fit(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None
         raise ValueError(f"{sorted(unknown)[0]} belongs to no part of it")
 
 
-def _digest(tensors: Mapping[str, Tensor], text: str) -> str:
-    """sha256 of the tensors, names, types and shapes included, and of the metadata."""
-    digest = hashlib.sha256(text.encode())
+def _digest(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> str:
+    """sha256 of the tensors, names, types and shapes included, and of what is said about them."""
+    digest = hashlib.sha256(json.dumps(about).encode())
     for name in sorted(tensors):
         tensor = tensors[name]
         digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
@@ -172,4 +174,4 @@ def _shape(tensor: Tensor) -> str:
 
 
 def _one_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0][:200]
+    return " ".join(str(error).split())[:200] or type(error).__name__

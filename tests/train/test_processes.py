@@ -1,0 +1,209 @@
+"""Several processes learn what one alone would learn from the same batches."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tiny import about, as_toml, assert_finite, color_graphs, events, grade_generously, read, tiny
+from torch import nn
+
+from outgrow.errors import OutgrowError
+from outgrow.train import loop, train
+from outgrow.train.objective import Objective
+from outgrow.train.order import Order, draw_values
+from outgrow.train.processes import Processes, choose_device, start_processes
+
+GRAPHS = {"graphs": color_graphs([5, 6, 7, 8, 9] * 6, given=0.2)}
+COLORING = {"train": ["graphs.npz"], "valid": ["graphs.npz"], "form": "units", "limit": 0}
+RECIPES = {
+    "multivalued": tiny("multivalued", model={"max_values": 7}),
+    "binarized in parts": tiny(micro_batch=2, flat_window=1, flat_gain=0.9),
+    "multivalued in uneven parts": tiny("multivalued", model={"max_values": 7}, micro_batch=3),
+    "coloring": tiny(data=COLORING, multiplicity=True, warmup=3),
+    "patience": tiny(data=COLORING, lr=1e-12, ema=0.0, patience=1, updates=40),
+}
+# What torchrun starts: all recipes with one group of processes, since starting two that know torch takes seconds.
+# One of them meets a loss that is no number, in the second process alone.
+SCRIPT = """
+import json, math, sys
+from tiny import grade_generously
+from outgrow.train import Recipe, loop, train
+from outgrow.train.objective import Objective
+
+processes = loop.start_processes("cpu")
+loop.start_processes, loop.stop_processes = lambda device: processes, lambda processes: None
+loop.validate = grade_generously
+stopped = {}
+for name, recipe in json.loads(sys.argv[1]).items():
+    stopped[name] = train(Recipe.from_json(recipe), name).stopped
+
+times, forward = [], Objective.forward
+def spoil(self, *arguments):
+    losses = forward(self, *arguments)
+    times.append(1)
+    return losses._replace(total=losses.total * math.nan) if (len(times), processes.rank) == (4, 1) else losses
+Objective.forward = spoil
+recipe = json.loads(sys.argv[1])["multivalued"]
+stopped["spoiled"] = train(Recipe.from_json(recipe), "spoiled").stopped
+print(json.dumps(stopped))
+"""
+
+
+def launch(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *arguments]
+    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=120, check=False, env=environment
+    )
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("together")
+    GRAPHS["graphs"].save(folder / "graphs.npz")
+    (folder / "learn.py").write_text(SCRIPT)
+    done = launch(folder, "learn.py", json.dumps({name: recipe.as_json() for name, recipe in RECIPES.items()}))
+    assert done.returncode == 0, done.stderr
+    said = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert said[0] == said[1]  # all processes know why a run ended
+    (folder / "stopped.json").write_text(json.dumps(said[0]))
+    return folder
+
+
+def assert_same_curve(one: Path, many: Path, kind: str) -> None:
+    for key in ("update", "loss", "final_loss", "grad_norm", "accuracy", "lr", "epoch"):
+        a, b = ([e[key] for e in events(run, "update")] for run in (one, many))
+        assert b == pytest.approx(a, rel=1e-5, abs=1e-7), key
+    for key in ("board", "loss"):
+        a, b = ([e[key] for e in events(run, "validate")] for run in (one, many))
+        assert b == pytest.approx(a, rel=1e-4), key
+    for file in ("weights.safetensors", "checkpoint.safetensors"):
+        a, b = read(one / file), read(many / file)
+        assert a.keys() == b.keys()
+        for name, tensor in a.items():
+            if not (kind == "multivalued" and name.endswith("score.bias")):  # without effect: its gradient is rounding
+                torch.testing.assert_close(b[name], tensor, rtol=1e-3, atol=1e-4)
+    assert (events(one, "start")[0]["processes"], events(many, "start")[0]["processes"]) == (1, 2)
+    assert about(many / "weights.safetensors")["info"]["processes"] == 2
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if name != "patience"])
+def test_two_processes_learn_what_one_does(
+    tmp_path: Path, together: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(loop, "validate", grade_generously)
+    whole = RECIPES[name].changed(micro_batch=0)  # in parts or not: the batch is the same
+    train(whole, tmp_path, device="cpu", datasets={"graphs.npz": GRAPHS["graphs"]})
+    assert_same_curve(tmp_path, together / name, whole.kind)
+
+
+def test_two_processes_stop_and_recover_together(together: Path) -> None:
+    stopped = json.loads((together / "stopped.json").read_text())
+    assert stopped == {**dict.fromkeys(RECIPES, "done"), "patience": "patience", "spoiled": "done"}
+    assert 2 < events(together / "patience", "end")[0]["update"] < 40
+    (event,) = events(together / "spoiled", "recover")
+    assert (event["failed"], event["back_to"]) == (3, 2)
+    assert_finite(together / "spoiled")
+
+
+def test_the_command_runs_under_torchrun(tmp_path: Path) -> None:
+    recipe = tiny()
+    (tmp_path / "tiny.toml").write_text(as_toml(recipe))
+    done = launch(tmp_path, "-m", "outgrow", "train", "tiny.toml", "--device", "cpu", "--out", "many")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("many/weights.safetensors: the ") == 1
+    assert done.stderr.count("update 6: done") == 1  # the other process is quiet
+    train(recipe, tmp_path / "one", device="cpu")
+    assert_same_curve(tmp_path / "one", tmp_path / "many", "binarized")
+    # One process goes on where two stopped.
+    train(recipe, tmp_path / "many", device="cpu", resume=True)
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, rank: int, count: int) -> None:
+    """One of several processes, without the others."""
+
+    class Wrapped(nn.Module):
+        def __init__(self, module: nn.Module) -> None:
+            super().__init__()
+            self.module = module
+            self.forward = module.forward
+
+    monkeypatch.setattr(loop, "start_processes", lambda device: Processes(rank, count, torch.device("cpu")))
+    monkeypatch.setattr(loop, "stop_processes", lambda processes: None)
+    monkeypatch.setattr(loop, "DistributedDataParallel", Wrapped)
+    monkeypatch.setattr(Processes, "mean", lambda self, *values: list(values))
+    monkeypatch.setattr(Processes, "agree", lambda self, value: value)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_processes_share_batches_and_draws_without_gap_or_overlap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    seen: dict[int, list[Any]] = {}
+    for rank in range(count):
+        with monkeypatch.context() as patch:
+            pretend(patch, rank, count)
+            kept = seen.setdefault(rank, [])
+            forward = Objective.forward
+
+            def keep(self: Objective, batch: Any, csps: Any, draw: torch.Tensor, kept: Any = kept) -> Any:
+                kept.append(dict(zip(batch.indices.tolist(), map(tuple, draw.tolist()), strict=True)))
+                return forward(self, batch, csps, draw)  # noqa: B023
+
+            patch.setattr(Objective, "forward", keep)
+            recipe = tiny("multivalued", model={"max_values": 9}, data={"valid": []}, updates=3)
+            train(recipe, tmp_path / str(rank), device="cpu")
+    order = Order(np.full(40, 16), 8, (0, 0))
+    for update in range(3):
+        parts = [seen[rank][update] for rank in range(count)]
+        assert [len(part) for part in parts] == [8 // count] * count
+        together = {puzzle: draw for part in parts for puzzle, draw in part.items()}
+        drawn = draw_values(8, 4, 9, (0, 0, update, 1)).tolist()
+        assert together == dict(zip(order.batch(update).tolist(), map(tuple, drawn), strict=True))
+
+
+def test_only_the_first_process_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, 1, 2)
+    heard: list[Any] = []
+    train(tiny(), tmp_path / "run", device="cpu", watch=heard.append)
+    assert not (tmp_path / "run").exists()
+    assert not heard
+
+
+def test_a_batch_that_cannot_be_shared_is_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for rank in (0, 1, 2):
+        pretend(monkeypatch, rank, 3)
+        with pytest.raises(OutgrowError, match=r"^train.batch is 8, which 3 processes cannot share evenly$"):
+            train(tiny(), tmp_path / "run", device="cpu")
+    assert not (tmp_path / "run").exists()
+
+
+def test_dropout_differs_between_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds: list[int] = []
+    monkeypatch.setattr(torch, "manual_seed", seeds.append)
+    for rank in (0, 1):
+        with monkeypatch.context() as patch:
+            pretend(patch, rank, 2)
+            train(tiny(data={"valid": []}, updates=3), tmp_path / str(rank), device="cpu")
+    assert len(seeds) == 8
+    assert seeds[0] == seeds[4]  # the initial weights are the same
+    assert len(set(seeds)) == 7
+
+
+def test_a_process_alone_stands_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    alone = start_processes("cpu")
+    assert (alone.rank, alone.count, alone.first, alone.device) == (0, 1, True, torch.device("cpu"))
+    assert alone.mean(1.0, 2.0) == [1.0, 2.0]
+    assert (alone.agree(3), alone.agree(0)) == (3, 0)
+    assert not Processes(1, 2, torch.device("cpu")).first
+    assert choose_device(None).type == ("cuda" if torch.cuda.is_available() else "cpu")

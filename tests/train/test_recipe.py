@@ -1,0 +1,317 @@
+"""Recipes: what is read, what is refused and how it is said, and that every shipped one can be used."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny import as_toml, tiny
+
+from outgrow.data.file import find_folder
+from outgrow.data.sets import CLUES, SETS
+from outgrow.errors import OutgrowError
+from outgrow.models import BinarizedConfig, MultivaluedConfig
+from outgrow.puzzles import PUZZLES
+from outgrow.train import DataRecipe, Recipe, TrainRecipe, load_recipe
+
+ROOT = Path(__file__).resolve().parents[2]
+RECIPES = sorted((ROOT / "recipes").rglob("*.toml"))
+SMALL = """
+name = "small"
+[model]
+width = 16
+[data]
+train = ["sudoku-4-train"]
+[train]
+lr = 1e-3
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL)
+    return path
+
+
+def refusal(path: Path, *changes: str) -> str:
+    with pytest.raises(OutgrowError) as caught:
+        load_recipe(path, changes)
+    said = str(caught.value)
+    assert "\n" not in said
+    return said
+
+
+def test_what_a_file_does_not_say_has_a_default(file: Path) -> None:
+    recipe = load_recipe(file)
+    assert recipe.name == "small"
+    assert recipe.model == BinarizedConfig(width=16)
+    assert recipe.data == DataRecipe(train=("sudoku-4-train",))
+    assert recipe.train == TrainRecipe(lr=1e-3)
+    assert recipe.kind == "binarized"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[train]\nlerning_rate = 1", ("train.lerning_rate: no such key",)),
+        ("[train]\nupdate = 5", ("train.update: no such key", "did you mean 'updates'?")),
+        ("[model]\nwidht = 5", ("model.widht", "'width'")),
+        ("[model]\nmax_values = 5", ("model.max_values",)),  # a binarized model has none
+        ("[model]\nknd = 'binarized'", ("model.knd", "'kind'")),
+        ("[data]\ntrian = 'a'", ("data.trian", "'train'")),
+        ("nmae = 'x'", ("nmae", "'name'")),
+        ("[modle]\nwidth = 8", ("modle", "'model'")),
+        ("qqqq = 1", ("qqqq: no such key; there are name",)),
+    ],
+)
+def test_an_unknown_key_is_an_error_that_names_the_nearest(tmp_path: Path, text: str, words: tuple[str, ...]) -> None:
+    path = tmp_path / "odd.toml"
+    path.write_text(text if "[data]" in text else f"{text}\n[data]\ntrain = ['sudoku-4-train']\n")
+    said = refusal(path)
+    assert said.startswith(f"{path}: ")
+    for word in words:
+        assert word in said
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("train.updates=1.5", "train.updates is 1.5; a whole number is expected"),
+        ("train.updates=true", "train.updates is True; a whole number"),
+        ("train.lr=fast", "train.lr is 'fast'; a number is expected"),
+        ("train.lr=true", "train.lr is True"),
+        ("train.lr=nan", "train.lr is nan; a finite number"),
+        ("train.lr=inf", "train.lr is inf; a finite number"),
+        ("train.lr=1e31", "train.lr is 1e+31; a finite number is expected, at most 1e+30"),
+        ("train.weight_decay=-1e31", "train.weight_decay is -1e+31; a finite number"),
+        ("train.lr=-1", "train.lr is -1.0; it must be above 0"),
+        ("train.lr=0", "train.lr is 0.0"),
+        ("train.average=1", "train.average is 1; true or false"),
+        ("train.decay=exponential", "train.decay is 'exponential'; there is none, linear, cosine"),
+        ("train.decay=1", "train.decay is 1"),
+        ("train.decay=[1]", "train.decay is [1]"),
+        ("train.precision=fp16", "auto, fp32, bf16"),
+        ("train.ema=1", "train.ema is 1.0"),
+        ("train.ema=-0.1", "train.ema is -0.1"),
+        ("train.updates=0", "train.updates is 0; it must be at least 1"),
+        ("train.batch=0", "train.batch is 0"),
+        ("train.validate_every=0", "train.validate_every is 0"),
+        ("train.log_every=0", "train.log_every is 0"),
+        ("train.flat_window=0", "train.flat_window is 0"),
+        ("train.seed=-1", "train.seed is -1; it cannot be negative"),
+        ("train.patience=-1", "train.patience is -1"),
+        ("train.warmup=-1", "train.warmup is -1"),
+        ("train.micro_batch=-1", "train.micro_batch is -1"),
+        ("train.clip=-1", "train.clip is -1"),
+        ("train.recoveries=-1", "train.recoveries is -1"),
+        ("train.max_seconds=-1", "train.max_seconds is -1"),
+        ("train.start=5", "train.start is 5; text is expected"),
+        ("data.train=5", "data.train is 5; a list of names"),
+        ("data.train=[1, 2]", "data.train is [1, 2]; a list of names"),
+        ("data.train=[]", "data.train names no data set"),
+        ("data.limit=-1", "data.limit is -1"),
+        ("data.valid_limit=-1", "data.valid_limit is -1"),
+        ("model.width=0", "model.width is 0"),
+        ("model.width=100000", "model.width is 100000"),
+        ("model.steps=-1", "model.steps is -1"),
+        ("model.dropout=1", "model.dropout is 1.0"),
+        ("model.constraint=max", "model.constraint is 'max'; there is attention, mean"),
+        ("model.kind=transformer", "model.kind is 'transformer'; there is binarized, multivalued"),
+        ("model.kind=3", "model.kind is 3"),
+        ("name=1", "name is 1; text is expected"),
+        ("name=''", "name is ''; it becomes the name of a folder"),
+        ("name=../elsewhere", "name is '../elsewhere'"),
+        ('name="a\\u0000b"', "name is 'a\\x00b'"),
+        (f"lr=1{'0' * 400}", "train.lr is a number of more than 64 bits"),
+        (f"lr=0x1{'0' * 9000}", "train.lr is a number of more than 64 bits"),
+        (f"warmup=1{'0' * 400}", "train.warmup is a number of more than 64 bits"),
+        (f"lr=1{'0' * 5000}", "a number is expected"),
+        (f"lr={'[' * 20000}", "a number is expected"),
+    ],
+    ids=lambda value: value[:40],
+)
+def test_a_value_of_the_wrong_type_or_size_is_refused(file: Path, change: str, words: str) -> None:
+    said = refusal(file, change)
+    assert said.startswith(f"{file}: ")
+    assert words in said
+
+
+def test_a_table_must_be_one(tmp_path: Path) -> None:
+    path = tmp_path / "odd.toml"
+    for name in ("model", "data", "train"):
+        path.write_text(f"{name} = 5\n")
+        assert f"{name} is a table, as in [{name}]" in refusal(path)
+        assert refusal(path, f"{name}.{'width' if name == 'model' else 'train' if name == 'data' else 'lr'}=1")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"name = ",
+        b"[train\nlr = 1",
+        b"name = 'a'\nname = 'b'",
+        b"\x00\x01\x02",
+        b"\xff\xfe name",
+        b"a = " + b"[" * 100_000,
+        b"a = 1" + b"0" * 5000,
+        b'{"name": "json"}',
+    ],
+    ids=lambda content: repr(content[:20]),
+)
+def test_a_file_that_is_no_toml_is_refused_in_a_line(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "odd.toml"
+    path.write_bytes(content)
+    said = refusal(path)
+    assert said.startswith(f"{path}: not a recipe (")
+
+
+def test_a_file_that_is_missing_a_folder_or_huge_is_refused(tmp_path: Path) -> None:
+    assert "No such file" in refusal(tmp_path / "none.toml")
+    assert "Is a directory" in refusal(tmp_path)
+    huge = tmp_path / "huge.toml"
+    with open(huge, "wb") as stream:
+        stream.truncate(1 << 32)  # sparse: nobody reads it
+    assert refusal(huge) == f"{huge}: too large for a recipe"
+
+
+def test_set_changes_a_value_by_its_whole_key_or_its_last_part(file: Path) -> None:
+    recipe = load_recipe(
+        file,
+        [
+            "train.lr=0.5",
+            "batch = 3",
+            "width=7",
+            "model.dropout=0",
+            "valid=sudoku-4-valid",
+            'data.train=["a", "b"]',
+            "about=two words = one line",
+            "decay='cosine'",
+            "compile=true",
+            "seed=1",
+            "seed=2",
+        ],
+    )
+    assert recipe.train.lr == 0.5
+    assert recipe.train.batch == 3
+    assert recipe.model == BinarizedConfig(width=7, dropout=0.0)
+    assert recipe.data.valid == ("sudoku-4-valid",)
+    assert recipe.data.train == ("a", "b")
+    assert recipe.about == "two words = one line"
+    assert recipe.train.decay == "cosine"
+    assert recipe.train.compile is True
+    assert recipe.train.seed == 2  # the last word counts
+
+
+def test_set_makes_tables_that_the_file_lacks_and_knows_the_kind_it_was_told(tmp_path: Path) -> None:
+    path = tmp_path / "short.toml"
+    path.write_text("name = 'short'\n")
+    recipe = load_recipe(path, ["data.train=sudoku-4-train", "kind=multivalued", "max_values=9"])
+    assert recipe.model == MultivaluedConfig(max_values=9)
+    assert "max_values" in refusal(path, "data.train=sudoku-4-train", "max_values=9")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("lr", "--set lr: write KEY=VALUE"),
+        ("=3", "write KEY=VALUE"),
+        ("train.rate=3", "no key 'train.rate'"),
+        ("lrr=3", "did you mean 'train.lr'?"),
+        ("train.update=3", "did you mean 'train.updates'?"),
+        ("model.lr=3", "did you mean"),
+        ("max_values=3", "no key 'max_values'"),
+    ],
+)
+def test_set_with_a_key_there_is_not_names_the_nearest(file: Path, change: str, words: str) -> None:
+    assert words in refusal(file, change)
+
+
+def test_set_with_a_last_part_that_several_tables_have_asks_which(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Of the keys there are today none is ambiguous, so that each can be set by its last part.
+    from outgrow.train import recipe as module
+
+    keys = ["name", "model.order", "data.order", "train.lr"]
+    monkeypatch.setattr(module, "_keys", lambda table: keys)
+    assert refusal(file, "order=mean") == "--set order=mean: model.order or data.order?"
+    assert load_recipe(file, ["model.order=mean"]).model == BinarizedConfig(width=16, order="mean")
+    keys.append("order")
+    assert "order: no such key" in refusal(file, "order=mean")  # the whole key goes before a last part
+
+
+def test_a_recipe_survives_json() -> None:
+    recipes = [tiny("multivalued", model={"max_values": 7}, seed=3, decay="cosine"), *map(load_recipe, RECIPES)]
+    for recipe in recipes:
+        plain = json.loads(json.dumps(recipe.as_json()))
+        assert Recipe.from_json(plain) == recipe
+        assert plain["model"]["kind"] == recipe.kind
+
+
+def test_a_recipe_survives_toml(tmp_path: Path) -> None:
+    recipe = tiny("multivalued", seed=3)
+    (tmp_path / "again.toml").write_text(as_toml(recipe))
+    assert load_recipe(tmp_path / "again.toml") == recipe
+
+
+def test_changed_replaces_values_of_train_and_checks_them() -> None:
+    recipe = tiny()
+    assert recipe.changed(lr=3.0).train == dataclasses.replace(recipe.train, lr=3.0)
+    with pytest.raises(ValueError, match="batch is 0"):
+        recipe.changed(batch=0)
+
+
+def known_sets() -> set[str]:
+    clues = {f"sudoku-9-17-{part}" for part, _ in CLUES.counts}
+    return set(SETS) | clues
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: str(path.relative_to(ROOT / "recipes")))
+def test_every_shipped_recipe_can_be_used(path: Path) -> None:
+    recipe = load_recipe(path)
+    named = (*recipe.data.train, *recipe.data.valid)
+    assert recipe.data.valid
+    for name in named:
+        assert name in known_sets(), name
+        assert name not in SETS or (find_folder() / f"{name}.npz").exists()
+    # What it learns from, what chooses the weights and what they are measured on are different sets.
+    assert all(name.endswith("-train") for name in recipe.data.train)
+    assert all(name.endswith("-valid") for name in recipe.data.valid)
+    puzzle = named[0].split("-")[0]
+    assert recipe.data.form in PUZZLES[puzzle].forms
+    assert recipe.task
+    assert recipe.about
+    assert recipe.name == "-".join(path.relative_to(ROOT / "recipes").with_suffix("").parts)
+    if isinstance(recipe.model, MultivaluedConfig):
+        sizes = {SETS[name].settings.size for name in named if name in SETS} or {9}
+        assert recipe.model.max_values >= max(sizes)
+
+
+def test_recipes_start_from_weights_that_another_recipe_makes() -> None:
+    recipes = {recipe.name: recipe for recipe in map(load_recipe, RECIPES)}
+    assert len(recipes) == len(RECIPES) > 5
+    for recipe in recipes.values():
+        if recipe.train.start:
+            folder, name = Path(recipe.train.start).parts[-2:]
+            earlier = recipes[folder.rsplit("-", 1)[0]]
+            assert name == "weights.safetensors"
+            assert earlier.kind == recipe.kind
+            assert earlier.data.form == recipe.data.form
+
+
+def test_what_a_recipe_file_says_is_what_is_read() -> None:
+    for path in RECIPES:
+        table: dict[str, Any] = tomllib.loads(path.read_text())
+        recipe = load_recipe(path).as_json()
+        for part in ("model", "data", "train"):
+            for key, value in table.get(part, {}).items():
+                assert recipe[part][key] == value, f"{path}: {part}.{key}"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "src").rglob("*.py")), ids=lambda path: path.name)
+def test_the_source_is_python_3_11(path: Path) -> None:
+    ast.parse(path.read_text(), feature_version=(3, 11))
