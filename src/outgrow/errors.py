@@ -27,4 +27,4 @@ class InputError(OutgrowError):
 
 
 class DamagedFile(OutgrowError):
-    """A dataset file that cannot be trusted."""
+    """A file of data, weights, predictions or results that cannot be trusted."""

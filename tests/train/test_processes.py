@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,14 +15,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny import about, as_toml, assert_finite, color_graphs, events, grade_generously, read, tiny
+from tiny import FORKED, about, as_toml, assert_finite, color_graphs, events, grade_generously, read, tiny
 from torch import nn
 
 from outgrow.errors import OutgrowError
 from outgrow.train import loop, train
-from outgrow.train.objective import Objective
+from outgrow.train.objective import Losses, Objective
 from outgrow.train.order import Order, draw_values
-from outgrow.train.processes import Processes, choose_device, start_processes
+from outgrow.train.processes import Processes, choose_device, start_processes, stop_processes
 
 GRAPHS = {"graphs": color_graphs([5, 6, 7, 8, 9] * 6, given=0.2)}
 COLORING = {"train": ["graphs.npz"], "valid": ["graphs.npz"], "form": "units", "limit": 0}
@@ -30,52 +33,46 @@ RECIPES = {
     "coloring": tiny(data=COLORING, multiplicity=True, warmup=3),
     "patience": tiny(data=COLORING, lr=1e-12, ema=0.0, patience=1, updates=40),
 }
-# What torchrun starts: all recipes with one group of processes, since starting two that know torch takes seconds.
-# One of them meets a loss that is no number, in the second process alone.
-SCRIPT = """
-import json, math, sys
-from tiny import grade_generously
-from outgrow.train import Recipe, loop, train
-from outgrow.train.objective import Objective
-
-processes = loop.start_processes("cpu")
-loop.start_processes, loop.stop_processes = lambda device: processes, lambda processes: None
-loop.validate = grade_generously
-stopped = {}
-for name, recipe in json.loads(sys.argv[1]).items():
-    stopped[name] = train(Recipe.from_json(recipe), name).stopped
-
-times, forward = [], Objective.forward
-def spoil(self, *arguments):
-    losses = forward(self, *arguments)
-    times.append(1)
-    return losses._replace(total=losses.total * math.nan) if (len(times), processes.rank) == (4, 1) else losses
-Objective.forward = spoil
-recipe = json.loads(sys.argv[1])["multivalued"]
-stopped["spoiled"] = train(Recipe.from_json(recipe), "spoiled").stopped
-print(json.dumps(stopped))
-"""
 
 
-def launch(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *arguments]
-    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
-    return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=120, check=False, env=environment
-    )
+def learn_together(rank: int, port: int, folder: str, queue: Any) -> None:
+    """What torchrun would start: all recipes in one group of processes."""
+    os.chdir(folder)
+    os.environ |= {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
+    processes = loop.start_processes("cpu")
+    loop.start_processes, loop.stop_processes = lambda device=None: processes, lambda processes: None
+    loop.validate = grade_generously
+    stopped = {name: train(recipe, name).stopped for name, recipe in RECIPES.items()}
+    # Once more, with a loss that is no number in the second process alone.
+    times, forward = itertools.count(1), Objective.forward
+
+    def spoil(self: Objective, *arguments: Any) -> Losses:
+        losses = forward(self, *arguments)
+        return losses._replace(total=losses.total * math.nan) if (next(times), rank) == (4, 1) else losses
+
+    Objective.forward = spoil
+    stopped["spoiled"] = train(RECIPES["multivalued"], "spoiled").stopped
+    stop_processes(processes)
+    queue.put(stopped)
 
 
 @pytest.fixture(scope="module")
 def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("together")
     GRAPHS["graphs"].save(folder / "graphs.npz")
-    (folder / "learn.py").write_text(SCRIPT)
-    done = launch(folder, "learn.py", json.dumps({name: recipe.as_json() for name, recipe in RECIPES.items()}))
-    assert done.returncode == 0, done.stderr
-    said = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    assert said[0] == said[1]  # all processes know why a run ended
-    (folder / "stopped.json").write_text(json.dumps(said[0]))
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    queue = FORKED.SimpleQueue()
+    children = [FORKED.Process(target=learn_together, args=(rank, port, str(folder), queue)) for rank in (0, 1)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join(100)
+        assert child.exitcode == 0
+    one, other = queue.get(), queue.get()
+    assert one == other  # all processes know why a run ended
+    (folder / "stopped.json").write_text(json.dumps(one))
     return folder
 
 
@@ -118,7 +115,16 @@ def test_two_processes_stop_and_recover_together(together: Path) -> None:
 def test_the_command_runs_under_torchrun(tmp_path: Path) -> None:
     recipe = tiny()
     (tmp_path / "tiny.toml").write_text(as_toml(recipe))
-    done = launch(tmp_path, "-m", "outgrow", "train", "tiny.toml", "--device", "cpu", "--out", "many")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run(
+        [*command, "-m", "outgrow", "train", "tiny.toml", "--device", "cpu", "--out", "many"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("many/weights.safetensors: the ") == 1
     assert done.stderr.count("update 6: done") == 1  # the other process is quiet

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import multiprocessing
 import os
 import signal
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny import KINDS, about, assert_same_end, events, grade_generously, read, tiny
+from tiny import FORKED, KINDS, about, assert_same_end, events, grade_generously, read, tiny
 
 from outgrow.errors import OutgrowError
 from outgrow.graphs import Puzzles
@@ -20,10 +19,6 @@ from outgrow.models import Model
 from outgrow.train import Recipe, Validation, loop, train
 from outgrow.train.state import State
 from outgrow.weights.file import write_tensors
-
-# A server that has loaded what takes long and forks at once; not the process of the tests, which may have threads.
-KILLED = multiprocessing.get_context("forkserver")
-KILLED.set_forkserver_preload(["outgrow.train.loop", "torch._dynamo", "tiny", "test_resume"])
 
 # Dropout, draws, warm-up, decay, both averages, the best and the optimizer: everything that has to go on.
 RECIPES = {
@@ -87,7 +82,7 @@ def train_until(place: str, nth: int, recipe: dict[str, Any], run: str, resume: 
 
 
 def kill(place: str, nth: int, recipe: Recipe, run: Path, resume: bool = False, grade: str = "generously") -> None:
-    child = KILLED.Process(target=train_until, args=(place, nth, recipe.as_json(), str(run), resume, grade))
+    child = FORKED.Process(target=train_until, args=(place, nth, recipe.as_json(), str(run), resume, grade))
     child.start()
     child.join(60)
     assert child.exitcode == -signal.SIGKILL

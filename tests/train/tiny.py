@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,10 @@ from outgrow.models import Model
 from outgrow.train import Recipe, Validation, validate
 
 KINDS = ("binarized", "multivalued")
+# Processes for runs that are killed or learn together: forked by a server that has loaded what takes seconds, and not
+# by the tests' own process, which may have threads.
+FORKED = multiprocessing.get_context("forkserver")
+FORKED.set_forkserver_preload(["outgrow.train.loop", "torch._dynamo", "tiny", "test_resume", "test_processes"])
 
 
 def tiny(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,14 +77,14 @@ def command(
         raise click.UsageError("no weights named: files that end in .safetensors, as 'outgrow train' writes them")
     if not names:
         raise click.UsageError("no data set named; 'outgrow data list' shows them")
-    if len({Path(name).resolve() for name in weights}) < len(weights):
+    if len({os.path.realpath(name) for name in weights}) < len(weights):
         raise click.UsageError("a weights file is named twice")
     if save_to and len(weights) > 1:
         raise click.UsageError("--save keeps the predictions of one weights file")
     if not 0 <= nearest_seconds <= 86_400:
         raise click.UsageError(f"--nearest {nearest_seconds}: 0 to 86,400 seconds")
-    read = {Path(name).resolve() for name in (*files, *([given] if given else []))}
-    written = [path.resolve() for path in (save_to, out) if path]
+    read = {os.path.realpath(name) for name in (*files, *([given] if given else []))}
+    written = [os.path.realpath(path) for path in (save_to, out) if path]
     if read & set(written) or len(set(written)) < len(written):
         raise click.UsageError("--save and --out need files of their own")
     chosen = _steps(steps)
