@@ -24,7 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "evaluate": {"csp", "puzzles", "data", "graphs", "models", "solve", "train", "weights"},
     "weights": {"graphs", "models"},
 }
-EVERYONE = {"errors", "provenance", "version"}
+EVERYONE = {"errors", "provenance", "version", "writing"}
 # Packages that a bare GPU machine has not: only these files may import them.
 HEAVY = {
     "pysat": {"csp/exact.py"},

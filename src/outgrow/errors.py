@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["DamagedFile", "InputError", "OutgrowError"]
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["DamagedFile", "InputError", "OutgrowError", "memory_errors"]
 
 
 class OutgrowError(Exception):
@@ -28,3 +31,15 @@ class InputError(OutgrowError):
 
 class DamagedFile(OutgrowError):
     """A file of data, weights, predictions or results that cannot be trusted."""
+
+
+@contextmanager
+def memory_errors(fix: str) -> Iterator[None]:
+    """What torch or numpy could not allocate, as one line that says what to do."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        said = str(error).lower()
+        if isinstance(error, MemoryError) or "out of memory" in said or "allocate memory" in said:
+            raise OutgrowError(f"out of memory; {fix}") from None
+        raise

@@ -192,13 +192,15 @@ def test_a_huge_learning_rate_never_writes_anything_but_numbers(
         assert all(math.isfinite(value) for value in validation.values())
 
 
-def spoil_weights(monkeypatch: pytest.MonkeyPatch, update: int, value: float = math.nan) -> list[int]:
+def spoil_weights(
+    monkeypatch: pytest.MonkeyPatch, update: int, value: float = math.nan, recoveries: int = 0
+) -> list[int]:
     """Lets that update end in weights that are no numbers, once."""
     step, times = State.step, []
 
     def spoil(self: State) -> None:
         step(self)
-        if self.progress.update == update and not self.progress.recoveries:
+        if self.progress.update == update and self.progress.recoveries == recoveries:
             times.append(update)
             next(iter(self.weights.values())).data.view(-1)[0] = value
 
@@ -238,13 +240,17 @@ def test_a_validation_loss_that_is_no_number_is_a_bad_update(tmp_path: Path, mon
 
 
 @pytest.mark.parametrize("stop", ["interrupted", "time"])
+@pytest.mark.parametrize("recoveries", [0, 1])
 def test_a_run_stopped_before_it_notices_keeps_the_last_good_state(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plant: Any, stop: str, recoveries: int
 ) -> None:
-    spoil_weights(monkeypatch, 3)
+    plant(lambda update, done: update == 3 and done < recoveries)
+    spoil_weights(monkeypatch, 3, recoveries=recoveries)
+    heard: list[str] = []
 
     def end(event: Any) -> None:
-        if event["event"] == "update" and event["update"] == 3:
+        heard.append(event["event"])
+        if event["event"] == "update" and event["update"] == 3 and heard.count("recover") == recoveries:
             if stop == "interrupted":
                 os.kill(os.getpid(), signal.SIGINT)
             else:
@@ -253,7 +259,8 @@ def test_a_run_stopped_before_it_notices_keeps_the_last_good_state(
     recipe = tiny(max_seconds=500.0)
     assert train(recipe, tmp_path, device="cpu", watch=end).stopped == stop
     assert_finite(tmp_path)
-    assert about(tmp_path / "checkpoint.safetensors")["progress"]["update"] == 2
+    progress = about(tmp_path / "checkpoint.safetensors")["progress"]
+    assert (progress["update"], progress["recoveries"]) == (2, recoveries)
 
 
 class PowerCut(Exception):

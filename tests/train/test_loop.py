@@ -280,6 +280,7 @@ def test_a_curve_that_has_not_left_the_ground_is_not_flat() -> None:
     assert not loop._is_flat([0.5, 0.2, 0.61], 2, 0.1)
     assert not loop._is_flat([0.5, 0.61, 0.2], 2, 0.1)
     assert loop._is_flat([0.5, 0.61, 0.2, 0.61], 2, 0.1)
+    assert loop._is_flat([0.6, 0.1, 0.5, 0.6], 2, 0.1)
 
 
 # ---- when it ends, and what is chosen
@@ -517,7 +518,7 @@ def test_a_run_that_never_got_to_a_checkpoint_is_begun_anew(tmp_path: Path) -> N
     with pytest.raises(RuntimeError, match="power cut"):
         train(tiny(), tmp_path, device="cpu", watch=_cut_power(1))
     assert not (tmp_path / "checkpoint.safetensors").exists()
-    with pytest.raises(OutgrowError, match="has no checkpoint to resume from"):
+    with pytest.raises(OutgrowError, match="has no checkpoint yet, start it without --resume"):
         train(tiny(), tmp_path, device="cpu", resume=True)
     train(tiny(seed=4), tmp_path, device="cpu")
     assert len(events(tmp_path, "start")) == 1
@@ -572,7 +573,9 @@ def test_resume_wants_the_same_recipe(tmp_path: Path, other: Recipe, key: str) -
         (tiny(data={"form": "circles"}), "data.form is 'circles'; sudoku has units, nbr"),
         (tiny(data={"limit": 7}), "train.batch is 8, but there are 7 puzzles"),
         (tiny("multivalued", model={"max_values": 3}), "a puzzle with 4 values"),
-        (tiny("multivalued", model={"max_values": 4}, data={"valid": ["sudoku-6-test"]}), "a puzzle with 6 values"),
+        (tiny("multivalued", model={"max_values": 4}, data={"valid": ["sudoku-9-valid"]}), "a puzzle with 9 values"),
+        (tiny(data={"valid": ["sudoku-4-test"]}), "sudoku-4-test: a test set chooses no weights"),
+        (tiny(data={"valid": ["sudoku-9-hard"]}), "sudoku-9-hard: a test set chooses no weights"),
     ],
     ids=lambda value: value[:30] if isinstance(value, str) else "",
 )
@@ -671,3 +674,54 @@ def test_an_interruption_after_the_last_update_is_too_late(tmp_path: Path) -> No
     done = train(tiny(), tmp_path, device="cpu", watch=press)
     assert done.stopped == "done"
     assert done.chosen
+
+
+def test_a_mistake_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
+    mine = {"log.jsonl": "my own notes\n", "recipe.json": "my own recipe\n"}
+    for name, text in mine.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(OutgrowError, match=r"log.jsonl: not the log of a run"):
+        train(tiny(), tmp_path, device="cpu")
+    (tmp_path / "log.jsonl").unlink()
+    with pytest.raises(OutgrowError, match=r"recipe.json: not of a run"):
+        train(tiny(), tmp_path, device="cpu")
+    assert {p.name: p.read_text() for p in tmp_path.iterdir()} == {"recipe.json": mine["recipe.json"]}
+    for wrong in (tiny(data={"limit": 7}), tiny(data={"train": ["no-such-set"]}), tiny(start="none.safetensors")):
+        with pytest.raises(OutgrowError):
+            train(wrong, tmp_path / "none", device="cpu")
+    assert not (tmp_path / "none").exists()
+
+
+def test_one_process_at_a_time_trains_in_a_folder(tmp_path: Path) -> None:
+    def intrude(event: Any) -> None:
+        if event["event"] == "update" and event["update"] == 3:
+            for resume in (True, False):
+                with pytest.raises(OutgrowError, match=r"another process trains here|holds a run"):
+                    train(tiny(), tmp_path, device="cpu", resume=resume)
+
+    assert train(tiny(validate_every=2), tmp_path, device="cpu", watch=intrude).stopped == "done"
+    assert len(events(tmp_path, "start")) == 1
+
+
+def test_resume_notices_other_data(tmp_path: Path) -> None:
+    data = {"train": ["graphs"], "valid": [], "form": "units", "limit": 0}
+    recipe = tiny(data=data)
+    train(recipe, tmp_path, device="cpu", datasets={"graphs": color_graphs([5] * 8)})
+    with pytest.raises(OutgrowError, match="was trained on other data than graphs hold now"):
+        train(recipe, tmp_path, device="cpu", resume=True, datasets={"graphs": color_graphs([6] * 8)})
+
+
+@pytest.mark.parametrize("choose", ["average", "ema", "last"])
+def test_the_recipe_may_say_which_weights_to_keep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, choose: str) -> None:
+    monkeypatch.setattr(loop, "_is_flat", lambda *curve: True)
+    recipe = tiny(choose=choose)
+    assert train(recipe, tmp_path, device="cpu").chosen == choose
+
+
+def test_out_of_memory_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: Any) -> Any:
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr(loop._Trainer, "_update", fail)
+    with pytest.raises(OutgrowError, match=r"^out of memory; lower train.micro_batch or train.batch"):
+        train(tiny(), tmp_path, device="cpu")

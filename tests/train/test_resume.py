@@ -110,17 +110,17 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {kind: folder / kind for kind in KINDS}
 
 
-# Each validation writes weights (they get better every time), then a checkpoint; at the end a checkpoint, then weights.
+# The recipe is written first. Each validation writes weights (they get better every time), then a checkpoint; at the end a checkpoint, then weights.
 PLACES = [
     ("after an update", 3),
     ("after an update", 6),
-    ("in a write", 3),  # weights, between two checkpoints
-    ("in a write", 4),  # the second checkpoint
+    ("in a write", 4),  # weights, between two checkpoints
+    ("in a write", 5),  # the second checkpoint
     ("before a rename", 6),
     ("after a rename", 5),  # the third weights, without their checkpoint
     ("after a rename", 8),  # the last checkpoint
-    ("in a write", 9),  # the checkpoint at the end
-    ("in a write", 10),  # the chosen weights
+    ("in a write", 10),  # the checkpoint at the end
+    ("in a write", 11),  # the chosen weights
 ]
 
 
@@ -137,7 +137,7 @@ def test_a_killed_run_ends_like_one_that_was_not(tmp_path: Path, whole: dict[str
 def test_a_run_killed_again_and_again_ends_like_one_that_was_not(
     tmp_path: Path, whole: dict[str, Path], kind: str
 ) -> None:
-    kill("in a write", 4, RECIPES[kind], tmp_path)  # at update 4: back to 2
+    kill("in a write", 5, RECIPES[kind], tmp_path)  # at update 4: back to 2
     kill("after an update", 3, RECIPES[kind], tmp_path, resume=True)  # at update 5: back to 4
     kill("before a rename", 2, RECIPES[kind], tmp_path, resume=True)  # at update 6: back to 4
     kill("after a rename", 2, RECIPES[kind], tmp_path, resume=True)  # at update 6, which stays
@@ -173,12 +173,12 @@ def test_an_interrupted_run_ends_like_one_that_was_not(tmp_path: Path, whole: di
 
 def test_resuming_a_run_that_ended_changes_nothing(tmp_path: Path, whole: dict[str, Path]) -> None:
     train(RECIPES["binarized"], tmp_path, device="cpu")
-    first = about(tmp_path / "weights.safetensors")["info"]["seconds"]
+    first = about(tmp_path / "checkpoint.safetensors")["progress"]["seconds"]
     train(RECIPES["binarized"], tmp_path, device="cpu", resume=True)
     assert_same_end(tmp_path, whole["binarized"])
     assert not [e for e in events(tmp_path, "update") if e["update"] > 7]
     assert len(events(tmp_path, "update")) == 7
-    assert about(tmp_path / "weights.safetensors")["info"]["seconds"] >= first
+    assert about(tmp_path / "checkpoint.safetensors")["progress"]["seconds"] >= first
 
 
 def test_seconds_are_counted_over_all_restarts(tmp_path: Path) -> None:

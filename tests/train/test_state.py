@@ -126,8 +126,7 @@ def test_the_moving_average_follows_fast_at_first_then_at_its_decay() -> None:
         decay = min(0.6, update / (update + 10))
         for name, weight in values(state).items():
             expected[name] = expected[name] * decay + weight * (1 - decay)
-    for name, weight in expected.items():
-        torch.testing.assert_close(state.ema[name], weight, rtol=1e-4, atol=1e-6)
+            torch.testing.assert_close(state.ema[name], expected[name], rtol=1e-4, atol=1e-6)
     assert not make(ema=0.0)[1].ema
 
 

@@ -590,7 +590,7 @@ def test_a_write_that_fails_changes_nothing(
 ) -> None:
     before = path.read_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr(f"outgrow.weights.file.os.{call}", failing(error))
+        patch.setattr(f"outgrow.writing.os.{call}", failing(error))
         with pytest.raises((OutgrowError, KeyboardInterrupt)) as caught:
             save_weights(path, build(seed=1), INFO)
     if isinstance(error, OSError):
@@ -612,7 +612,7 @@ def test_the_old_file_is_whole_until_the_new_one_is(path: Path, monkeypatch: pyt
         assert source.name.startswith(".")
         replace(source, target)
 
-    monkeypatch.setattr("outgrow.weights.file.os.replace", look)
+    monkeypatch.setattr("outgrow.writing.os.replace", look)
     save_weights(path, build(seed=1), {})
     assert_same(load_weights(path), build(seed=1), {})
 

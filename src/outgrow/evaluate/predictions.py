@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from outgrow.errors import DamagedFile, OutgrowError
-from outgrow.evaluate.writing import write_whole
+from outgrow.writing import write_whole
 
 __all__ = ["FORMAT", "Predictions", "load_predictions", "save_predictions"]
 

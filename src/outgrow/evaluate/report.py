@@ -13,7 +13,7 @@ from typing import Any
 from outgrow.errors import DamagedFile, OutgrowError
 from outgrow.evaluate.metrics import Score, mean_std
 from outgrow.evaluate.paper import Figure, paper_figure, paper_set
-from outgrow.evaluate.writing import write_whole
+from outgrow.writing import write_whole
 
 __all__ = ["Evaluation", "Row", "cells", "read_results", "render_table", "table", "write_results"]
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from outgrow.data import Dataset
-from outgrow.errors import OutgrowError
+from outgrow.errors import OutgrowError, memory_errors
 from outgrow.evaluate.metrics import Score, score
 from outgrow.evaluate.predictions import Predictions
 from outgrow.evaluate.report import Evaluation
@@ -126,7 +126,8 @@ def evaluate(
         progress(before + done)
 
     for name, dataset in datasets.items():
-        found = predict(loaded.model, dataset, name, steps=steps, limit=limit, device=device, progress=told)
+        with memory_errors("puzzles of this size need a device with more"):
+            found = predict(loaded.model, dataset, name, steps=steps, limit=limit, device=device, progress=told)
         before += len(found[0].indices)
         keep(found)
         for predictions in found:

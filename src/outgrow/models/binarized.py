@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -131,3 +132,7 @@ class Binarized(nn.Module):
     def penalty(self, graph: BinarizedGraph) -> Tensor | None:
         """No loss but that of the scores."""
         return None
+
+    def guessing(self, values: int) -> float:
+        """The loss of a step for tossing a coin at every node."""
+        return math.log(2)

@@ -97,7 +97,7 @@ class LayerNormLSTM(nn.Module):
         return torch.sigmoid(emit) * torch.tanh(self.cell_norm(cell)), cell
 
 
-# The largest values a configuration may have: a file from elsewhere cannot ask for more memory than a laptop has.
+# The largest values a configuration may have: more is a mistake.
 _LIMITS = {"width": 4096, "steps": 100_000, "relation_steps": 1_000, "layers": 64, "max_values": 4096}
 
 

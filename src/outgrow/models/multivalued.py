@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -217,3 +218,7 @@ class Multivalued(nn.Module):
             ).view(len(batch), batch.max_values, -1)
             total = total + ((unit @ unit.transpose(1, 2)).abs() * pairs).sum((1, 2))
         return self.config.orthogonality * total
+
+    def guessing(self, values: int) -> float:
+        """The loss of a step for drawing every variable's value by lot."""
+        return math.log(values)

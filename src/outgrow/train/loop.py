@@ -7,6 +7,7 @@ checkpoint ends with the same weights, bit for bit on a CPU, as one that was not
 from __future__ import annotations
 
 import copy
+import fcntl
 import json
 import math
 import resource
@@ -23,7 +24,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from outgrow.data import Dataset, find_dataset
-from outgrow.errors import OutgrowError
+from outgrow.errors import OutgrowError, memory_errors
 from outgrow.graphs import Puzzles
 from outgrow.models import Model, build_model
 from outgrow.provenance import provenance
@@ -31,10 +32,11 @@ from outgrow.puzzles import get_puzzle
 from outgrow.train.objective import Objective, judge_output
 from outgrow.train.order import Order, draw_values, seed_for
 from outgrow.train.processes import Processes, start_processes, stop_processes
-from outgrow.train.recipe import Recipe
+from outgrow.train.recipe import DataRecipe, Recipe
 from outgrow.train.replay import Replay
 from outgrow.train.state import State, learning_rate
 from outgrow.weights.file import check_fit, load_weights, save_weights
+from outgrow.writing import write_whole
 
 __all__ = ["Event", "Trained", "Validation", "train", "validate"]
 
@@ -43,7 +45,6 @@ Watch = Callable[[Event], None]
 CHECKPOINT, LOG, RECIPE, WEIGHTS = "checkpoint.safetensors", "log.jsonl", "recipe.json", "weights.safetensors"
 # A loss so many times that of guessing is no bad luck.
 _DIVERGED = 3.0
-_GUESSING = 0.7  # a step's loss of a coin toss, log 2
 _PATIENCE = 2.0  # seconds without a line of the log
 _VALIDATION_NODES = 1 << 17  # (variable, value) nodes in one batch of validation
 
@@ -97,9 +98,16 @@ def train(
     """
     run = Path(run)
     processes = start_processes(device)
+    precision = torch.get_float32_matmul_precision()
     try:
-        return _Trainer(recipe, run, processes, datasets or {}, watch, resume).train()
+        # Products of single-precision numbers on a GPU: TF32, unless the recipe insists.
+        torch.set_float32_matmul_precision("highest" if recipe.train.precision == "fp32" else "high")
+        with memory_errors("lower train.micro_batch or train.batch, or the model's width"):
+            trainer = _Trainer(recipe, run, processes, datasets or {}, watch, resume)
+            with trainer.take_folder():
+                return trainer.train()
     finally:
+        torch.set_float32_matmul_precision(precision)
         stop_processes(processes)
 
 
@@ -117,14 +125,15 @@ class _Trainer:
         how = recipe.train
         if how.batch % processes.count:
             raise OutgrowError(f"train.batch is {how.batch}, which {processes.count} processes cannot share evenly")
-        self._claim(resume)
+        self._resume = resume
+        self._check_folder()
         found = {
             name: datasets[name] if name in datasets else find_dataset(name)
             for name in (*recipe.data.train, *recipe.data.valid)
         }
         self.data = {name: {"count": len(d), "sha256": d.sha256} for name, d in found.items()}
         form = recipe.data.form
-        _check_sets(found, form)
+        _check_sets(recipe.data, found)
         self.puzzles = Puzzles.of_datasets([found[n] for n in recipe.data.train], form, recipe.data.limit or None)
         self.valid = None
         if recipe.data.valid:
@@ -132,8 +141,6 @@ class _Trainer:
                 [found[n] for n in recipe.data.valid], form, recipe.data.valid_limit or None
             )
         device = processes.device
-        if device.type == "cuda":
-            torch.set_float32_matmul_precision("high")
         torch.manual_seed(seed_for(how.seed, 0))
         self.model = build_model(self.puzzles.schema, recipe.model)
         if how.start and not resume:
@@ -144,7 +151,9 @@ class _Trainer:
         self.shadow = copy.deepcopy(self.model)
         self.state = State(self.model, how)
         if resume:
-            self.state.load(run / CHECKPOINT)
+            known = self.state.load(run / CHECKPOINT).get("data", self.data)
+            if known != self.data:
+                raise OutgrowError(f"{run}: was trained on other data than {', '.join(self.data)} hold now; start anew")
         autocast = how.precision == "bf16" or (how.precision == "auto" and device.type == "cuda")
         objective = Objective(self.model, how.multiplicity, autocast)
         self.objective: nn.Module = objective
@@ -157,13 +166,13 @@ class _Trainer:
             self.objective = DistributedDataParallel(self.objective)
         self._good = self.state.snapshot()
         self._order: tuple[int, Order] | None = None
+        self._batches()  # too few puzzles for a batch? say so now
         self._began = time.monotonic() - self.state.progress.seconds
 
-    def _claim(self, resume: bool) -> None:
-        """Takes the folder for this run."""
-        plain = json.loads(json.dumps(self.recipe.as_json()))
+    def _check_folder(self) -> None:
+        """Whether this run may use its folder; nothing is written yet."""
         checkpoint = self.run / CHECKPOINT
-        if resume:
+        if self._resume:
             try:
                 earlier = json.loads((self.run / RECIPE).read_text())
                 if not isinstance(earlier, dict):
@@ -171,18 +180,39 @@ class _Trainer:
             except (OSError, ValueError, RecursionError):
                 raise OutgrowError(f"{self.run}: nothing to resume here ({RECIPE} is missing or damaged)") from None
             if not checkpoint.exists():
-                raise OutgrowError(f"{checkpoint}: no such file; the run has no checkpoint to resume from")
-            different = _first_difference(earlier, plain)
+                raise OutgrowError(
+                    f"{checkpoint}: no such file; the run has no checkpoint yet, start it without --resume"
+                )
+            different = _first_difference(earlier, json.loads(json.dumps(self.recipe.as_json())))
             if different:
                 raise OutgrowError(f"{self.run}: was trained with another {different}; resume with the same recipe")
-        elif checkpoint.exists() or (self.run / WEIGHTS).exists():
-            raise OutgrowError(f"{self.run}: holds a run; go on with it (--resume), or name another folder (--out)")
         elif self.processes.first:
-            self.run.mkdir(parents=True, exist_ok=True)
-            (self.run / LOG).unlink(missing_ok=True)
-            temporary = self.run / f".{RECIPE}"
-            temporary.write_text(json.dumps(plain, indent=1) + "\n")
-            temporary.replace(self.run / RECIPE)
+            if checkpoint.exists() or (self.run / WEIGHTS).exists():
+                raise OutgrowError(f"{self.run}: holds a run; go on with it (--resume), or name another folder (--out)")
+            # A run killed before its first checkpoint may be started again; somebody else's files stay.
+            log, recipe = self.run / LOG, self.run / RECIPE
+            if log.exists() and log.stat().st_size and not _begins_with(log, b'{"event"'):
+                raise OutgrowError(f"{log}: not the log of a run; name another folder (--out)")
+            if recipe.exists() and not log.exists():
+                raise OutgrowError(f"{recipe}: not of a run; name another folder (--out)")
+
+    @contextmanager
+    def take_folder(self) -> Iterator[None]:
+        """Makes the folder this run's, and nobody else's while it lasts."""
+        if not self.processes.first:
+            yield
+            return
+        self.run.mkdir(parents=True, exist_ok=True)
+        with open(self.run / LOG, "a") as log:
+            try:
+                fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system frees it however the process ends
+            except OSError:
+                raise OutgrowError(f"{self.run}: another process trains here; name another folder (--out)") from None
+            self._check_folder()
+            if not self._resume:
+                log.truncate(0)
+                write_whole(self.run / RECIPE, [json.dumps(self.recipe.as_json(), indent=1) + "\n"])
+            yield
 
     def _recordable(self) -> bool:
         """Whether all updates are alike and need nothing from the host on the way."""
@@ -308,7 +338,7 @@ class _Trainer:
             return "the loss is not finite", {}
         if not math.isfinite(gradient):
             return "the gradient is not finite", {}
-        guessing = max(progress.first_loss, _GUESSING * self.recipe.model.steps)
+        guessing = max(progress.first_loss, self.recipe.model.steps * self.model.guessing(self.puzzles.max_values))
         if loss > _DIVERGED * guessing:
             return f"the loss is {loss:.4g}, far above that of guessing", {}
         self.state.step()
@@ -362,7 +392,7 @@ class _Trainer:
         progress.seconds = self.seconds
         self._good = state.snapshot()
         if self.processes.first:
-            state.save(self.run / CHECKPOINT, self.recipe.as_json())
+            state.save(self.run / CHECKPOINT, self.recipe.as_json(), self.data)
         return ""
 
     def _validate(self, weights: Mapping[str, Tensor] | None) -> Validation:
@@ -382,7 +412,7 @@ class _Trainer:
         target = self.run / WEIGHTS
         if stopped == "interrupted":
             if self.processes.first:
-                state.save(self.run / CHECKPOINT, self.recipe.as_json())
+                state.save(self.run / CHECKPOINT, self.recipe.as_json(), self.data)
             self.tell("end", chosen="", reason=stopped)
             return Trained(self.run, target, "", None, self.seconds, stopped)
         choices = {"last": dict(state.weights), "ema": state.ema, "average": state.average, "best": state.best}
@@ -393,8 +423,10 @@ class _Trainer:
         # The first of equals: an average of many updates before a single one.
         preferred = [name for name in ("average", "ema", "best", "last") if name in choices]
         chosen = max(preferred, key=lambda n: (scores[n].board, -scores[n].loss)) if scores else preferred[0]
+        if self.recipe.train.choose in choices:
+            chosen = self.recipe.train.choose
         if self.processes.first:
-            state.save(self.run / CHECKPOINT, self.recipe.as_json())
+            state.save(self.run / CHECKPOINT, self.recipe.as_json(), self.data)
             self._write_weights(chosen, choices[chosen], scores.get(chosen), scores)
         result = scores.get(chosen)
         self.tell(
@@ -432,7 +464,7 @@ class _Trainer:
 def validate(
     model: Model, puzzles: Puzzles, device: torch.device | str = "cpu", steps: int | None = None
 ) -> Validation:
-    """The model on puzzles with known solutions, in fp32, without dropout."""
+    """The model on puzzles with known solutions, without autocast or dropout."""
     model.eval()
     solved, right, loss = 0, 0.0, 0.0
     for part in puzzles.portions(_VALIDATION_NODES):
@@ -451,8 +483,8 @@ def validate(
     return Validation(solved / len(puzzles), right / len(puzzles), loss / len(puzzles))
 
 
-def _check_sets(found: Mapping[str, Dataset], form: str) -> None:
-    """One model learns one kind of puzzle, in a form that it has."""
+def _check_sets(recipe: DataRecipe, found: Mapping[str, Dataset]) -> None:
+    """One model learns one kind of puzzle, in a form that it has, and is not chosen on what tests it."""
     first = next(iter(found))
     for name, dataset in found.items():
         if dataset.puzzle != found[first].puzzle:
@@ -460,8 +492,11 @@ def _check_sets(found: Mapping[str, Dataset], form: str) -> None:
                 f"{first} holds {found[first].puzzle}, {name} {dataset.puzzle}; a model learns one of them"
             )
         forms = get_puzzle(dataset.puzzle).forms
-        if form not in forms:
-            raise OutgrowError(f"data.form is {form!r}; {dataset.puzzle} has {', '.join(forms)}")
+        if recipe.form not in forms:
+            raise OutgrowError(f"data.form is {recipe.form!r}; {dataset.puzzle} has {', '.join(forms)}")
+    for name in recipe.valid:
+        if Path(name).stem.endswith(("-test", "-hard")):
+            raise OutgrowError(f"data.valid names {name}: a test set chooses no weights")
 
 
 def _start_from(model: Model, path: str) -> None:
@@ -486,6 +521,11 @@ def _start_from(model: Model, path: str) -> None:
 def _is_flat(boards: Sequence[float], window: int, gain: float) -> bool:
     """Whether the best of the last `window` validations is hardly better than the best before."""
     return len(boards) > window and max(boards) > 0 and max(boards[-window:]) - max(boards[:-window]) < gain
+
+
+def _begins_with(path: Path, start: bytes) -> bool:
+    with open(path, "rb") as stream:
+        return stream.read(len(start)) == start
 
 
 def _first_difference(one: Mapping[str, Any], other: Mapping[str, Any], where: str = "") -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from datetime import timedelta
 
 import torch
 from torch import distributed
@@ -61,14 +62,29 @@ def choose_device(name: str | None) -> torch.device:
 
 def start_processes(device: str | None = None) -> Processes:
     """Joins the processes that torchrun started, or stands alone."""
-    count, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
-    if count == 1:
-        return Processes(0, 1, choose_device(device))
+    try:
+        count, rank, local = (
+            int(os.environ.get(name, n)) for name, n in (("WORLD_SIZE", 1), ("RANK", 0), ("LOCAL_RANK", 0))
+        )
+    except ValueError:
+        raise OutgrowError("WORLD_SIZE, RANK or LOCAL_RANK is no number; torchrun sets them") from None
     chosen = choose_device(device)
+    if count == 1:
+        return Processes(0, 1, chosen)
     if chosen.type == "cuda":
-        chosen = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        if local >= torch.cuda.device_count():
+            raise OutgrowError(
+                f"process {local} on this machine has no GPU of its own; there are {torch.cuda.device_count()} (--nproc-per-node)"
+            )
+        chosen = torch.device("cuda", local)
         torch.cuda.set_device(chosen)
-    distributed.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
+    try:
+        # The others wait while the first one validates.
+        distributed.init_process_group("nccl" if chosen.type == "cuda" else "gloo", timeout=timedelta(hours=2))
+    except (ValueError, RuntimeError) as error:
+        raise OutgrowError(
+            f"{count} processes could not find each other; start them with torchrun ({str(error).splitlines()[0]})"
+        ) from None
     return Processes(rank, count, chosen)
 
 

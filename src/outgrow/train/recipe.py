@@ -60,12 +60,13 @@ class TrainRecipe:
             once the loss has grown small.
         weight_decay: the optimizer's.
         clip: largest norm of the gradient; 0 for any.
-        precision: 'bf16' autocast, 'fp32', or 'auto': bf16 on a GPU, fp32 elsewhere.
+        precision: 'bf16' autocast, 'fp32' (without TF32, on a GPU too), or 'auto': bf16 on a GPU, fp32 elsewhere.
         compile: on a GPU, compile the step of message passing (30 s and more before the first update).
         replay: on a GPU, record an update as a CUDA graph and replay it, where updates are alike: puzzles of one size, one process,
             no multiplicity, no micro-batches.
         multiplicity: take the loss against the model's own output where that is a valid solution.
         ema: decay of the exponential moving average of the weights; 0 for none.
+        choose: which weights to keep: the best of all on the validation sets ('valid'), or the 'average', 'ema' or 'last' ones.
         average: average the weights at each validation once the curve is flat.
         flat_window: the curve is flat when over so many validations ...
         flat_gain: ... the best board accuracy rose by less than this.
@@ -93,6 +94,7 @@ class TrainRecipe:
     replay: bool = False
     multiplicity: bool = False
     ema: float = 0.999
+    choose: Literal["valid", "average", "ema", "last"] = "valid"
     average: bool = True
     flat_window: int = 4
     flat_gain: float = 0.005
@@ -193,9 +195,11 @@ def load_recipe(path: str | Path, changes: Iterable[str] = ()) -> Recipe:
     """Reads a recipe; `changes` are 'train.lr=0.001', or 'lr=0.001' where only one table has such a key."""
     path = Path(path)
     try:
-        if path.stat().st_size > _MAX_BYTES:
+        with open(path, "rb") as stream:
+            content = stream.read(_MAX_BYTES + 1)
+        if len(content) > _MAX_BYTES:
             raise OutgrowError(f"{path}: too large for a recipe")
-        table = tomllib.loads(path.read_bytes().decode())
+        table = tomllib.loads(content.decode())
     except (OSError, ValueError, RecursionError) as error:  # text, TOML, numbers of too many digits
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise OutgrowError(f"{path}: not a recipe ({reason})") from None

@@ -137,7 +137,7 @@ class State:
         self.optimizer.state.clear()
         for name, weight in self.weights.items():
             if name in moments:
-                # AdamW keeps its count of steps on the host unless it is fused.
+                # The optimizer keeps its count of steps on the host unless it is fused.
                 self.optimizer.state[weight] = {
                     kind: value.clone() if value.ndim == 0 and not weight.is_cuda else value.to(weight.device).clone()
                     for kind, value in moments[name].items()
@@ -145,18 +145,20 @@ class State:
         self.optimizer.zero_grad(set_to_none=True)
         self.progress = Progress(**{**numbers, "boards": list(numbers["boards"])})
 
-    def save(self, path: Path, recipe: Mapping[str, Any]) -> None:
-        """Writes the checkpoint."""
+    def save(self, path: Path, recipe: Mapping[str, Any], data: Mapping[str, Any] | None = None) -> None:
+        """Writes the checkpoint, with what it was trained by and on."""
         tensors, numbers = self.snapshot()
-        write_tensors(path, tensors, {"checkpoint": 1, "recipe": dict(recipe), "progress": numbers})
+        about = {"checkpoint": 1, "recipe": dict(recipe), "progress": numbers}
+        write_tensors(path, tensors, about if data is None else {**about, "data": dict(data)})
 
-    def load(self, path: Path) -> None:
-        """Reads the checkpoint."""
+    def load(self, path: Path) -> dict[str, Any]:
+        """Reads the checkpoint; what it says of itself."""
         tensors, about = read_tensors(path)
         try:
             self.restore(tensors, about["progress"])
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DamagedFile(f"{path}: not a checkpoint of this recipe ({error})") from None
+        return about
 
 
 def learning_rate(recipe: TrainRecipe, update: int) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from outgrow.errors import DamagedFile, OutgrowError
 from outgrow.graphs import Schema
 from outgrow.models import MODELS, Model, build_model
 from outgrow.models.config import fill
+from outgrow.writing import write_whole
 
 __all__ = ["Loaded", "load_weights", "save_weights", "write_tensors"]
 
@@ -52,23 +52,9 @@ def save_weights(
 
 def write_tensors(path: str | Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
     """A safetensors file with `about` as JSON in its metadata, under a temporary name until it is whole."""
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     # One entry: safetensors writes several in any order, and the same weights are to make the same file.
-    content = save(plain, {"outgrow": json.dumps({**about, "sha256": _digest(plain, about)})})
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with open(temporary, "wb") as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise OutgrowError(f"{path}: cannot be written ({error.strerror or error})") from None
+    write_whole(path, save(plain, {"outgrow": json.dumps({**about, "sha256": _digest(plain, about)})}))
 
 
 def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

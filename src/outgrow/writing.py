@@ -11,15 +11,18 @@ from outgrow.errors import OutgrowError
 __all__ = ["write_whole"]
 
 
-def write_whole(path: str | Path, lines: Iterable[str]) -> None:
-    """Writes the lines (each ends in a line break of its own) beside `path`, then takes its name."""
+def write_whole(path: str | Path, content: bytes | Iterable[str]) -> None:
+    """Writes bytes, or lines (each ends in a line break of its own), beside `path`, then takes its name."""
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with open(temporary, "w", encoding="utf-8", newline="\n") as stream:
-                stream.writelines(lines)
+            with open(temporary, "wb") as stream:
+                if isinstance(content, bytes):
+                    stream.write(content)
+                else:
+                    stream.writelines(line.encode() for line in content)
                 stream.flush()
                 os.fsync(stream.fileno())
             os.replace(temporary, path)
