@@ -263,7 +263,7 @@ def test_ctrl_c_says_how_to_go_on(folder: Path, call: Call, monkeypatch: pytest.
     with monkeypatch.context() as patch:
         patch.setattr(State, "step", press)
         said = call("tiny.toml", "--device", "cpu", "--out", "a run", code=130)
-    assert said.err.splitlines()[-1] == "outgrow: stopped; go on with --resume --out 'a run'"
+    assert said.err.splitlines()[-1] == "outgrow: stopped; go on with outgrow train tiny.toml --out 'a run' --resume"
     assert said.out == ""
     assert call("tiny.toml", "--device", "cpu", "--out", "a run", "--resume").out.startswith(
         "a run/weights.safetensors"

@@ -23,8 +23,8 @@ def command(runs: tuple[str, ...], out: str | None, as_json: bool) -> None:
 
     \b
     Examples:
-      outgrow plot runs/smoke
-      outgrow plot runs/smoke --out smoke.png
+      outgrow plot runs/smoke-0
+      outgrow plot runs/smoke-0 --out smoke.png
       outgrow plot runs/first runs/second --out both.svg
       outgrow plot runs/* --json
     """

@@ -61,7 +61,8 @@ def command(
     if not first or as_json:
         return 130 if done.stopped == "interrupted" else 0
     if done.stopped == "interrupted":
-        print(f"outgrow: stopped; go on with --resume --out {shlex.quote(str(run))}", file=sys.stderr)
+        same = [recipe_file, *(word for change in changes for word in ("--set", change)), "--out", str(run)]
+        print(f"outgrow: stopped; go on with outgrow train {shlex.join(same)} --resume", file=sys.stderr)
         return 130
     score = ""
     if done.validation is not None:

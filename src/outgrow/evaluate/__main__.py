@@ -39,9 +39,11 @@ def main() -> int:
         print(render_table(table([found])), end="", flush=True)
         if arguments.out:
             write_results(arguments.out, [found])
-    except OutgrowError as error:
+    except (OutgrowError, OSError) as error:
         print(f"outgrow: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130
     return 0
 
 
