@@ -216,3 +216,23 @@ def test_a_process_alone_stands_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (alone.agree(3), alone.agree(0)) == (3, 0)
     assert not Processes(1, 2, torch.device("cpu")).first
     assert choose_device(None).type == ("cuda" if torch.cuda.is_available() else "cpu")
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"WORLD_SIZE": "many"}, "WORLD_SIZE, RANK or LOCAL_RANK is no number"),
+        ({"WORLD_SIZE": "2", "RANK": "0"}, "2 processes could not find each other; start them with torchrun"),
+    ],
+)
+def test_processes_that_torchrun_did_not_start_are_refused_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], words: str
+) -> None:
+    monkeypatch.delenv("MASTER_ADDR", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(OutgrowError) as caught:
+        train(tiny(), tmp_path / "run", device="cpu")
+    assert str(caught.value).startswith(words)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "run").exists()
