@@ -12,20 +12,24 @@ __all__ = ["write_whole"]
 
 
 def write_whole(path: str | Path, content: bytes | Iterable[str]) -> None:
-    """Writes bytes, or lines (each ends in a line break of its own), beside `path`, then takes its name."""
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    """Writes bytes, or lines (each ends in a line break of its own), beside `path`, then takes its name.
+
+    A link stays one, to the new file; a pipe or a device cannot be replaced, and is written to.
+    """
+    target = Path(path).resolve()
+    data = content if isinstance(content, bytes) else "".join(content).encode()
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if target.exists() and not (target.is_file() or target.is_dir()):
+            target.write_bytes(data)
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
         try:
             with open(temporary, "wb") as stream:
-                if isinstance(content, bytes):
-                    stream.write(content)
-                else:
-                    stream.writelines(line.encode() for line in content)
+                stream.write(data)
                 stream.flush()
                 os.fsync(stream.fileno())
-            os.replace(temporary, path)
+            os.replace(temporary, target)
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as error:

@@ -20,11 +20,10 @@ import torch
 
 import outgrow.evaluate.run as running
 from outgrow.csp.exact import ExactSolver
-from outgrow.data import Dataset, find_dataset
+from outgrow.data import Dataset, find_dataset, find_datasets
 from outgrow.errors import DamagedFile, OutgrowError
 from outgrow.evaluate import Evaluation, Predictions, read_results, score, table, write_results
 from outgrow.evaluate.run import evaluate, form_for, open_weights, predict
-from outgrow.evaluate.sets import load_sets
 from outgrow.graphs import Puzzles, Schema
 from outgrow.models import BinarizedConfig, Model, MultivaluedConfig, build_model
 from outgrow.weights import save_weights
@@ -227,15 +226,15 @@ def test_a_set_without_puzzles_is_refused() -> None:
 def test_sets_go_by_name_or_by_file(tmp_path: Path) -> None:
     mine = tmp_path / "mine.npz"
     data("sudoku-4-test").save(mine)
-    found = load_sets([str(mine), "sudoku-6-test"])
+    found = find_datasets([str(mine), "sudoku-6-test"])
     assert list(found) == ["mine", "sudoku-6-test"]
     assert found["mine"].sha256 == data("sudoku-4-test").sha256
-    one_line(lambda: load_sets(["mine", str(mine)]), "mine is named twice")
-    one_line(lambda: load_sets(["sudoku-4-test", "sudoku-6-test", "sudoku-4-test"]), "sudoku-4-test is named twice")
-    one_line(lambda: load_sets(["sudoku-3-test"]), "sudoku-3-test", "no such data set")
+    one_line(lambda: find_datasets(["mine", str(mine)]), "mine is named twice")
+    one_line(lambda: find_datasets(["sudoku-4-test", "sudoku-6-test", "sudoku-4-test"]), "sudoku-4-test is named twice")
+    one_line(lambda: find_datasets(["sudoku-3-test"]), "sudoku-3-test", "no such data set")
     for name in ("two\nlines.npz", "x" * 201 + ".npz"):
         data("sudoku-4-test").save(tmp_path / name)
-        one_line(lambda name=name: load_sets([str(tmp_path / name)]), "200 printable characters")
+        one_line(lambda name=name: find_datasets([str(tmp_path / name)]), "200 printable characters")
 
 
 # ---- evaluate

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny import as_toml, tiny
+from tiny import KINDS, as_toml, tiny
 
 from outgrow.data.file import find_folder
 from outgrow.data.sets import CLUES, SETS
 from outgrow.errors import OutgrowError
+from outgrow.evaluate.paper import HYPERPARAMETERS, TRAINING_COST
 from outgrow.models import BinarizedConfig, MultivaluedConfig
 from outgrow.puzzles import PUZZLES
 from outgrow.train import DataRecipe, Recipe, TrainRecipe, load_recipe
@@ -315,3 +316,17 @@ def test_what_a_recipe_file_says_is_what_is_read() -> None:
 @pytest.mark.parametrize("path", sorted((ROOT / "src").rglob("*.py")), ids=lambda path: path.name)
 def test_the_source_is_python_3_11(path: Path) -> None:
     ast.parse(path.read_text(), feature_version=(3, 11))
+
+
+@pytest.mark.parametrize("task", ["futoshiki", "coloring", "sudoku"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_papers_recipes_are_the_rows_of_its_tables(task: str, kind: str) -> None:
+    own = load_recipe(ROOT / "recipes" / "paper" / f"{task}-{kind}.toml")
+    ours = load_recipe(ROOT / "recipes" / f"{task}-{kind}.toml")
+    row, cost = HYPERPARAMETERS[task, kind], TRAINING_COST[task, kind]
+    assert (own.train.batch, own.train.updates) == (row.batch_size, cost.updates)
+    for recipe in (own, ours):  # the schedule is ours, the regularization theirs
+        assert (recipe.kind, recipe.task) == (kind, task)
+        assert (recipe.train.weight_decay, recipe.model.dropout) == (row.weight_decay, row.edge_dropout)
+        assert getattr(recipe.model, "orthogonality", None) == row.orthogonality
+        assert recipe.train.multiplicity == (task == "coloring")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from outgrow.cli.terminal import track
-from outgrow.data import Dataset
+from outgrow.data import Dataset, find_datasets
 from outgrow.errors import OutgrowError
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def command(
       outgrow evaluate weights.safetensors sudoku-9-test --save answers.jsonl
       outgrow evaluate --predictions answers.jsonl sudoku-9-test
     """
-    from outgrow.evaluate import load_sets, render_table, save_predictions, table, write_results
+    from outgrow.evaluate import render_table, save_predictions, table, write_results
 
     weights = [name for name in files if name.endswith(".safetensors")]
     names = [name for name in files if name not in weights]
@@ -88,7 +88,7 @@ def command(
     if read & set(written) or len(set(written)) < len(written):
         raise click.UsageError("--save and --out need files of their own")
     chosen = _steps(steps)
-    datasets = load_sets(names)
+    datasets = find_datasets(names)
     kept: list[Predictions] = []
     if given is not None:
         evaluations = [_score(given, datasets, nearest_seconds)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from outgrow import writing
 from outgrow.errors import InputError, OutgrowError
 from outgrow.puzzles import PUZZLES, Instance, Options, find_conflict, parse, read_text
 from outgrow.puzzles.reading import name_of
@@ -97,16 +97,7 @@ def print_notes(instances: list[Instance]) -> None:
 
 
 def write_whole(path: str, text: str) -> None:
-    """Writes a file whole or not at all."""
-    target = Path(path).resolve()
-    if target.exists() and not target.is_file():  # a pipe or a device cannot be replaced
-        target.write_text(text)
-        return
-    if not target.parent.is_dir():
+    """Writes a file, whole or not at all, into a folder that exists."""
+    if not Path(path).resolve().parent.is_dir():
         raise OutgrowError(f"{path}: the folder does not exist")
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        temporary.write_text(text)
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    writing.write_whole(path, text.encode())

@@ -14,22 +14,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from outgrow.errors import DamagedFile
+from outgrow.errors import DamagedFile, OutgrowError
 from outgrow.puzzles import PUZZLES, get_puzzle
 from outgrow.puzzles.instance import Instance, Values
+from outgrow.writing import write_whole
 
-__all__ = ["FORMAT", "MANIFEST", "Dataset", "Record", "find_dataset", "find_folder", "load_dataset"]
+__all__ = ["FORMAT", "MANIFEST", "Dataset", "Record", "find_dataset", "find_datasets", "find_folder", "load_dataset"]
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -158,17 +159,9 @@ class Dataset:
         digest = _digest(self._identity(), arrays)
         header = {**self._identity(), "settings": dict(self.settings), "sha256": digest}
         arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-        path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            with open(temporary, "wb") as stream:
-                np.savez_compressed(stream, allow_pickle=False, **arrays)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        content = BytesIO()
+        np.savez_compressed(content, allow_pickle=False, **arrays)
+        write_whole(path, content.getvalue())
         return digest
 
     @property
@@ -256,6 +249,17 @@ def find_dataset(name: str | Path) -> Dataset:
                 f"{path}: no such data set; 'outgrow data list' names them, and 'outgrow data build' makes them"
             )
     return load_dataset(path)
+
+
+def find_datasets(names: Sequence[str]) -> dict[str, Dataset]:
+    """Data sets, given by name or by file (*.npz), each once; a file goes by its name without the ending."""
+    short = [Path(name).stem if name.endswith(".npz") else name for name in names]
+    for name in short:
+        if short.count(name) > 1:
+            raise OutgrowError(f"{name} is named twice")
+        if len(name) > 200 or not name.isprintable():
+            raise OutgrowError(f"{name[:40]!r}: the name of a data set has up to 200 printable characters")
+    return {s: find_dataset(name) for s, name in zip(short, names, strict=True)}
 
 
 def _from_arrays(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Dataset:

@@ -7,7 +7,6 @@ puzzles whatever the number of processes and however often a run was stopped and
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -27,6 +26,7 @@ from outgrow.data.sample import fold_of, sample_graph, sample_latin_square, samp
 from outgrow.data.workers import run_tasks
 from outgrow.errors import DamagedFile, OutgrowError
 from outgrow.puzzles import coloring, futoshiki, sudoku
+from outgrow.writing import write_whole
 
 __all__ = [
     "EDGE_PROBABILITY",
@@ -218,9 +218,7 @@ def generate(
             raise OutgrowError(f"{parts}: holds an unfinished run with other settings; finish or delete it first")
     else:
         parts.mkdir(parents=True, exist_ok=True)
-        temporary = parts / "settings.new"
-        temporary.write_text(json.dumps(settings.as_json()))
-        os.replace(temporary, note)
+        write_whole(note, [json.dumps(settings.as_json())])
     chunks: dict[int, Dataset] = {}
     for index in range(settings.chunks):
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from outgrow.data.file import MANIFEST, Dataset, Record
 from outgrow.data.generate import Settings, default_settings, generate
 from outgrow.errors import InputError, OutgrowError
 from outgrow.puzzles import sudoku
+from outgrow.writing import write_whole
 
 __all__ = [
     "CLUES",
@@ -244,6 +244,4 @@ def update_manifest(folder: Path, entries: dict[str, dict[str, Any]]) -> None:
     manifest = read_manifest(folder) if path.exists() else {"format": 1, "sets": {}}
     manifest["sets"].update(entries)
     manifest["sets"] = dict(sorted(manifest["sets"].items()))
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(manifest, indent=1) + "\n")
-    os.replace(temporary, path)
+    write_whole(path, [json.dumps(manifest, indent=1) + "\n"])

@@ -4,7 +4,6 @@ from outgrow.evaluate.metrics import Score, mean_std, score, wilson
 from outgrow.evaluate.paper import Figure, paper_figure, paper_set
 from outgrow.evaluate.predictions import Predictions, load_predictions, save_predictions
 from outgrow.evaluate.report import Evaluation, Row, cells, read_results, render_table, table, write_results
-from outgrow.evaluate.sets import load_sets
 
 __all__ = [
     "Evaluation",
@@ -14,7 +13,6 @@ __all__ = [
     "Score",
     "cells",
     "load_predictions",
-    "load_sets",
     "mean_std",
     "paper_figure",
     "paper_set",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 
+from outgrow.data import find_datasets
 from outgrow.errors import OutgrowError
 from outgrow.evaluate.report import render_table, table, write_results
 from outgrow.evaluate.run import evaluate
-from outgrow.evaluate.sets import load_sets
 from outgrow.train.processes import choose_device
 
 
@@ -30,7 +30,7 @@ def main() -> int:
     try:
         found = evaluate(
             arguments.weights,
-            load_sets(arguments.datasets),
+            find_datasets(arguments.datasets),
             steps=arguments.steps,
             limit=arguments.limit,
             device=choose_device(arguments.device),

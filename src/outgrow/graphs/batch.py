@@ -30,7 +30,6 @@ class Batch:
     """B puzzles over V variables in all. No variable is padded: each puzzle's follow those of the one before.
 
     Attributes:
-        schema: the edge types.
         indices: which puzzles of the collection these are.
         puzzle: (V,) the puzzle each variable belongs to.
         counts: (B,) the variables of each puzzle.
@@ -42,7 +41,6 @@ class Batch:
         sizes: number of variables and of values of each puzzle, on the host.
     """
 
-    schema: Schema
     indices: Ints
     puzzle: Tensor
     counts: Tensor
@@ -72,10 +70,14 @@ class Batch:
         return all(k == self.max_values for _, k in self.sizes)
 
     @cached_property
+    def exists(self) -> Tensor:
+        """(B, K) bool: the values each puzzle has."""
+        return torch.arange(self.max_values, device=self.puzzle.device) < self.num_values.unsqueeze(1)
+
+    @cached_property
     def allowed(self) -> Tensor:
         """(V, K) bool: the values each variable can take."""
-        counted = torch.arange(self.max_values, device=self.puzzle.device)
-        return counted < self.num_values[self.puzzle].unsqueeze(1)
+        return self.exists[self.puzzle]
 
     def split(self, flat: npt.NDArray[np.integer]) -> list[npt.NDArray[np.integer]]:
         """An array (V,) cut into one for each puzzle."""
@@ -171,7 +173,6 @@ class Puzzles:
         values = self._num_values[chosen]
         largest = self.csps[int(chosen[np.argmax(values)])]
         return Batch(
-            schema=self.schema,
             indices=chosen,
             puzzle=_tensor(np.repeat(np.arange(len(chosen)), counts), device),
             counts=_tensor(counts, device),

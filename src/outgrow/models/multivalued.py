@@ -130,8 +130,7 @@ class Multivalued(nn.Module):
         if draw is None:
             draw = torch.arange(batch.max_values, device=batch.puzzle.device).repeat(len(batch), 1)
         if not batch.same_size:  # values that a puzzle does not have stand for its first one: nothing else gets in
-            exists = torch.arange(batch.max_values, device=draw.device) < batch.num_values.unsqueeze(1)
-            draw = torch.where(exists, draw, draw[:, :1])
+            draw = torch.where(batch.exists, draw, draw[:, :1])
         every = Neighbors(graph.unassigned.source, None, graph.unassigned.num_sources)
         if torch.is_grad_enabled():
             for neighbors in (*graph.constraint, graph.assigned, graph.unassigned, *graph.relation, every):
@@ -209,8 +208,7 @@ class Multivalued(nn.Module):
     def penalty(self, prepared: Prepared) -> Tensor:
         """Orthogonality loss, weighted: the total |cosine| of any two embeddings of a puzzle, before and after the RMPG: (B,)."""
         batch = prepared.batch
-        exists = torch.arange(batch.max_values, device=batch.puzzle.device) < batch.num_values.unsqueeze(1)  # (B, K)
-        pairs = torch.triu(exists.unsqueeze(1) & exists.unsqueeze(2), diagonal=1)
+        pairs = torch.triu(batch.exists.unsqueeze(1) & batch.exists.unsqueeze(2), diagonal=1)
         total = torch.zeros(len(batch), device=batch.puzzle.device)
         for embeddings in (prepared.drawn, prepared.values):
             unit = functional.normalize(

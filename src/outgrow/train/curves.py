@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from outgrow.errors import DamagedFile, OutgrowError
+from outgrow.writing import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -368,12 +369,7 @@ def draw(curves: Sequence[Curves], path: str | os.PathLike[str]) -> None:
         figure = Figure()
         _fill(figure, curves)
         figure.savefig(picture, format=format, metadata=_METADATA[format])
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        temporary.write_bytes(picture.getvalue())
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_whole(target, picture.getvalue())
 
 
 def _fill(figure: Figure, curves: Sequence[Curves]) -> None:

@@ -29,6 +29,7 @@ from outgrow.graphs import Puzzles
 from outgrow.models import Model, build_model
 from outgrow.provenance import provenance
 from outgrow.puzzles import get_puzzle
+from outgrow.train.curves import LOG_NAME
 from outgrow.train.objective import Objective, judge_output
 from outgrow.train.order import Order, draw_values, seed_for
 from outgrow.train.processes import Processes, start_processes, stop_processes
@@ -42,7 +43,7 @@ __all__ = ["Event", "Trained", "Validation", "train", "validate"]
 
 Event = Mapping[str, Any]
 Watch = Callable[[Event], None]
-CHECKPOINT, LOG, RECIPE, WEIGHTS = "checkpoint.safetensors", "log.jsonl", "recipe.json", "weights.safetensors"
+CHECKPOINT, RECIPE, WEIGHTS = "checkpoint.safetensors", "recipe.json", "weights.safetensors"
 # A loss so many times that of guessing is no bad luck.
 _DIVERGED = 3.0
 _PATIENCE = 2.0  # seconds without a line of the log
@@ -190,7 +191,7 @@ class _Trainer:
             if checkpoint.exists() or (self.run / WEIGHTS).exists():
                 raise OutgrowError(f"{self.run}: holds a run; go on with it (--resume), or name another folder (--out)")
             # A run killed before its first checkpoint may be started again; somebody else's files stay.
-            log, recipe = self.run / LOG, self.run / RECIPE
+            log, recipe = self.run / LOG_NAME, self.run / RECIPE
             if log.exists() and log.stat().st_size and not _begins_with(log, b'{"event"'):
                 raise OutgrowError(f"{log}: not the log of a run; name another folder (--out)")
             if recipe.exists() and not log.exists():
@@ -203,7 +204,7 @@ class _Trainer:
             yield
             return
         self.run.mkdir(parents=True, exist_ok=True)
-        with open(self.run / LOG, "a") as log:
+        with open(self.run / LOG_NAME, "a") as log:
             try:
                 fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system frees it however the process ends
             except OSError:
@@ -229,7 +230,7 @@ class _Trainer:
         if not self.processes.first:
             return
         line = {"event": event, "update": self.state.progress.update, **values, "seconds": round(self.seconds, 3)}
-        with open(self.run / LOG, "a") as stream:
+        with open(self.run / LOG_NAME, "a") as stream:
             stream.write(json.dumps(line) + "\n")
         self._watch(line)
 
