@@ -149,6 +149,16 @@ def test_the_readme_shows_the_measured_accuracies_beside_the_papers() -> None:
         assert f"| {model}, ours | {ours} |\n| {model}, paper | {theirs} |" in readme
 
 
+def test_the_readme_shows_what_the_smoke_recipe_reached() -> None:
+    from outgrow.evaluate import read_results, table
+
+    four, six = table(read_results(ROOT / "results" / "smoke.json"))
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    assert (four.seeds, six.seeds, four.size, six.size) == (3, 3, 4, 6)
+    assert f"solve {100 * four.board:.1f}% of held-out 4x4 boards" in readme
+    assert f"and {100 * six.board:.1f} ± {100 * six.board_std:.1f}% of 6x6 ones" in readme
+
+
 def test_results_were_made_by_the_recipes_of_the_tree() -> None:
     """What a results file says was run is what the recipe of that name still says, time limits aside."""
     from outgrow.evaluate import read_results

@@ -61,7 +61,7 @@ class TrainRecipe:
         weight_decay: the optimizer's.
         clip: largest norm of the gradient; 0 for any.
         precision: 'bf16' autocast, 'fp32' (without TF32, on a GPU too), or 'auto': bf16 on a GPU, fp32 elsewhere.
-        compile: on a GPU, compile the step of message passing (30 s and more before the first update).
+        compile: on a GPU, compile the step of message passing, which takes a while before the first update.
         replay: on a GPU, record an update as a CUDA graph and replay it, where updates are alike: puzzles of one size, one process,
             no multiplicity, no micro-batches.
         multiplicity: take the loss against the model's own output where that is a valid solution.

@@ -1,7 +1,4 @@
-"""Updates recorded as CUDA graphs: 32 steps of small kernels take longer to launch from Python than to run.
-
-On an H200 with 6x6 Futoshiki they were most of the time: docs/experiments.md has the figures.
-"""
+"""Updates recorded as CUDA graphs: 32 steps of small kernels take longer to launch from Python than to run (docs/experiments.md)."""
 
 from __future__ import annotations
 
