@@ -126,7 +126,7 @@ def test_what_goes_on_is_the_last_good_state_and_nothing_else(tmp_path: Path, pl
     model = build_model(puzzles.schema, recipe.model)
     state = State(model, recipe.train)
     state.restore(states[6], {**about(tmp_path / "b" / "checkpoint.safetensors")["progress"], "update": 6})
-    order = Order(puzzles.num_variables, 8, (0, 2))
+    order = Order([puzzles.num_variables], 8, (0, 2))
     for update in (6, 7):
         torch.manual_seed(seed_for(0, 2, update, 0, 2))
         batch = puzzles.batch(order.batch(update))

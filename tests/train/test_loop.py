@@ -33,7 +33,7 @@ def learn_plainly(recipe: Recipe, rates: Sequence[float]) -> Iterator[tuple[floa
     torch.manual_seed(seed_for(how.seed, 0))
     model = build_model(puzzles.schema, recipe.model)
     optimizer = torch.optim.AdamW(model.parameters(), weight_decay=how.weight_decay)
-    order = Order(puzzles.num_variables, how.batch, (how.seed, 0))
+    order = Order([puzzles.num_variables], how.batch, (how.seed, 0))
     for update, rate in enumerate(rates):
         draw = None
         if model.max_values is not None:

@@ -31,7 +31,7 @@ def epoch_of(order: Order, epoch: int) -> list[list[int]]:
 )
 def test_an_epoch_has_every_puzzle_at_most_once(sizes: list[int], batch: int, epoch: int, seed: int) -> None:
     batch = min(batch, len(sizes))
-    order = Order(np.array(sizes), batch, (seed, 0))
+    order = Order([np.array(sizes)], batch, (seed, 0))
     assert order.updates_per_epoch == len(sizes) // batch
     batches = epoch_of(order, epoch)
     assert all(len(b) == batch for b in batches)
@@ -42,26 +42,26 @@ def test_an_epoch_has_every_puzzle_at_most_once(sizes: list[int], batch: int, ep
 
 @pytest.mark.parametrize("sizes", [ALIKE, MIXED], ids=["alike", "mixed"])
 def test_order_is_a_function_of_seed_and_update(sizes: np.ndarray) -> None:
-    count = Order(sizes, 10, (7, 0)).updates_per_epoch
+    count = Order([sizes], 10, (7, 0)).updates_per_epoch
     places = [0, count - 1, count, 2 * count + 3, 1, 5 * count]  # there and back again
-    one = Order(sizes, 10, (7, 0))
+    one = Order([sizes], 10, (7, 0))
     expected = [one.batch(u).tolist() for u in places]
     for at, update in enumerate(places):
-        assert Order(sizes, 10, (7, 0)).batch(update).tolist() == expected[at]
+        assert Order([sizes], 10, (7, 0)).batch(update).tolist() == expected[at]
     for other in ((8, 0), (7, 1)):
-        assert epoch_of(Order(sizes, 10, other), 0) != epoch_of(one, 0)
+        assert epoch_of(Order([sizes], 10, other), 0) != epoch_of(one, 0)
     assert epoch_of(one, 0) != epoch_of(one, 1) != epoch_of(one, 2)
 
 
 def test_the_puzzles_left_out_of_an_epoch_are_not_always_the_same() -> None:
-    order = Order(np.full(11, 4), 4, (0,))
+    order = Order([np.full(11, 4)], 4, (0,))
     left = [frozenset(range(11)) - set(itertools.chain(*epoch_of(order, e))) for e in range(8)]
     assert all(len(out) == 3 for out in left)
     assert len(set(left)) > 4
 
 
 def test_batches_of_mixed_puzzles_hold_like_sizes() -> None:
-    batches = epoch_of(Order(MIXED, 32, (0,)), 0)
+    batches = epoch_of(Order([MIXED], 32, (0,)), 0)
     spread = [np.ptp(MIXED[batch]) for batch in batches]
     assert np.mean(spread) < 4  # 60 without buckets
     assert max(spread) < 12
@@ -72,7 +72,7 @@ def test_batches_of_mixed_puzzles_hold_like_sizes() -> None:
 
 
 def test_puzzles_of_one_size_keep_different_company() -> None:
-    order = Order(MIXED, 32, (0,))
+    order = Order([MIXED], 32, (0,))
     company = [
         next(set(b) for b in epoch_of(order, e) if 0 in b) for e in range(3) if any(0 in b for b in epoch_of(order, e))
     ]
@@ -81,9 +81,9 @@ def test_puzzles_of_one_size_keep_different_company() -> None:
 
 
 def test_a_batch_of_more_puzzles_than_there_are_is_refused() -> None:
-    assert Order(ALIKE, 50, (0,)).updates_per_epoch == 1
+    assert Order([ALIKE], 50, (0,)).updates_per_epoch == 1
     with pytest.raises(OutgrowError, match=r"train.batch is 51, but there are 50 puzzles"):
-        Order(ALIKE, 51, (0,))
+        Order([ALIKE], 51, (0,))
 
 
 @settings(max_examples=40, deadline=None)

@@ -171,7 +171,7 @@ def test_processes_share_batches_and_draws_without_gap_or_overlap(
             patch.setattr(Objective, "forward", keep)
             recipe = tiny("multivalued", model={"max_values": 9}, data={"valid": []}, updates=3)
             train(recipe, tmp_path / str(rank), device="cpu")
-    order = Order(np.full(40, 16), 8, (0, 0))
+    order = Order([np.full(40, 16)], 8, (0, 0))
     for update in range(3):
         parts = [seen[rank][update] for rank in range(count)]
         assert [len(part) for part in parts] == [8 // count] * count

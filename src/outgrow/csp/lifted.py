@@ -19,9 +19,9 @@ Relation = Callable[[int, int], bool]
 
 _PREDICATE = re.compile(r"\s*([A-Za-z_]\w*)\s*\(\s*(\d+)\s*\)\s*")
 _CONSTRAINT = re.compile(r"\s*(\w+)\s*\(\s*(\w+)\s*,\s*(\w+)\s*\)\s*->\s*(\w+)\s*\(\s*(\w+)\s*,\s*(\w+)\s*\)\s*")
-# A relation is called symmetric if no two values up to this one (or to K, if larger) tell its arguments apart: so the edge types of a
-# problem do not depend on how many values a small instance has.
-_SYMMETRY_PROBE = 16
+# A relation is called symmetric (or complete) if it is for the values up to this one, or to K, if larger: so the edge types of a problem
+# do not depend on how many values a small instance has.
+_PROBE = 16
 
 
 @dataclass(frozen=True)
@@ -109,11 +109,19 @@ class LiftedCSP:
 
     def is_symmetric(self, relation: str, values: int) -> bool:
         """Whether the relation's two arguments may change places."""
-        try:
-            table = self.table(relation, max(values, _SYMMETRY_PROBE))
-        except Exception:  # a relation of one's own that is only defined for the values at hand
-            table = self.table(relation, values)
+        table = self._probe(relation, values)
         return bool(np.array_equal(table, table.T))
+
+    def is_complete(self, relation: str, values: int) -> bool:
+        """Whether the relation holds for any two different values."""
+        table = self._probe(relation, values)
+        return bool(table[~np.eye(len(table), dtype=np.bool_)].all())
+
+    def _probe(self, relation: str, values: int) -> npt.NDArray[np.bool_]:
+        try:
+            return self.table(relation, max(values, _PROBE))
+        except Exception:  # a relation of one's own that is only defined for the values at hand
+            return self.table(relation, values)
 
     def ground(
         self,

@@ -48,8 +48,17 @@ EXCHANGES = 1_000
 # Up to this many (variable, value) literals questions are so small that they need no budget.
 SMALL = 2_000
 
-# (first n, last n, low p, high p) by number of colors: the paper's table 'Range for p for given k and n'.
+# (first n, last n, low p, high p) by number of colors: the paper's table 'Range for p for given k and n'. It has none for 3 colors; ours
+# are around the degree at which random graphs stop being 3-colorable (about 4.7).
 EDGE_PROBABILITY: dict[int, tuple[tuple[int, int, float, float], ...]] = {
+    3: (
+        (20, 30, 0.12, 0.2),
+        (31, 40, 0.1, 0.15),
+        (41, 55, 0.07, 0.11),
+        (56, 70, 0.055, 0.085),
+        (71, 80, 0.05, 0.065),
+        (81, 100, 0.04, 0.055),
+    ),
     4: (
         (40, 55, 0.1, 0.2),
         (56, 70, 0.05, 0.1),
@@ -130,7 +139,7 @@ MASKS: dict[str, dict[int, tuple[int, int]]] = {
         11: (30, 68),
         12: (30, 65),
     },
-    "coloring": {4: (30, 70), 5: (30, 70), 6: (30, 70), 7: (30, 70)},
+    "coloring": {3: (30, 70), 4: (30, 70), 5: (30, 70), 6: (30, 70), 7: (30, 70)},
 }
 
 

@@ -59,7 +59,7 @@ def _sets() -> Iterator[NamedSet]:
     def named(name: str, role: Role, puzzle: str, size: int, count: int, **changes: Any) -> NamedSet:
         nonlocal seed
         seed += 1
-        return NamedSet(name, role, default_settings(puzzle, size, count, seed, **changes))
+        return NamedSet(name, role, default_settings(puzzle, size, count, changes.pop("seed", seed), **changes))
 
     yield named("futoshiki-6-train", "train", "futoshiki", 6, 12_300)
     yield named("futoshiki-6-valid", "valid", "futoshiki", 6, 500)
@@ -88,6 +88,18 @@ def _sets() -> Iterator[NamedSet]:
     yield named("sudoku-4-valid", "valid", "sudoku", 4, 200, fold=(6, 6, 8))
     yield named("sudoku-4-test", "test", "sudoku", 4, 500, fold=(7, 7, 8))
     yield named("sudoku-6-test", "test", "sudoku", 6, 500)
+    # Small and hard, for models that are to outgrow them: with `data.more_givens` each is many puzzles.
+    hard: dict[str, Any] = {"style": "minimal", "levels": (0, 0)}
+    yield named("sudoku-6-train", "train", "sudoku", 6, 20_000, **hard)
+    yield named("sudoku-6-valid", "valid", "sudoku", 6, 500, seed=30_000, **hard)  # others share a board with the training set
+    yield named("sudoku-8-train", "train", "sudoku", 8, 20_000, **hard)
+    yield named("sudoku-9-minimal-train", "train", "sudoku", 9, 60_000, **hard)
+    yield named("sudoku-9-minimal-valid", "valid", "sudoku", 9, 1_000, **hard)
+    yield named("futoshiki-4-train", "train", "futoshiki", 4, 2_000, **hard)
+    yield named("futoshiki-5-train", "train", "futoshiki", 5, 10_000, **hard)
+    yield named("futoshiki-6-minimal-train", "train", "futoshiki", 6, 30_000, **hard)
+    yield named("futoshiki-6-minimal-valid", "valid", "futoshiki", 6, 1_000, **hard)
+    yield named("coloring-3-train", "train", "coloring", 3, 10_000)
 
 
 SETS: dict[str, NamedSet] = {s.name: s for s in _sets()}

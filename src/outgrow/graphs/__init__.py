@@ -1,8 +1,21 @@
-"""Ground CSPs as models see them: batches of puzzles, the binarized graph, and the multi-valued model's CMPG and RMPG."""
+"""Ground CSPs as models see them: batches of puzzles, the binarized and the grouped graph, the multi-valued model's CMPG and RMPG."""
 
-from outgrow.graphs.batch import Batch, Puzzles
+from outgrow.graphs.batch import Batch, GroupTables, Puzzles
 from outgrow.graphs.binarized import BinarizedGraph, binarize
+from outgrow.graphs.grouped import GroupedGraph, NodeGroups, group_nodes
 from outgrow.graphs.multivalued import MultivaluedGraph, multivalue
 from outgrow.graphs.schema import Schema
 
-__all__ = ["Batch", "BinarizedGraph", "MultivaluedGraph", "Puzzles", "Schema", "binarize", "multivalue"]
+__all__ = [
+    "Batch",
+    "BinarizedGraph",
+    "GroupTables",
+    "GroupedGraph",
+    "MultivaluedGraph",
+    "NodeGroups",
+    "Puzzles",
+    "Schema",
+    "binarize",
+    "group_nodes",
+    "multivalue",
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,18 +11,35 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from outgrow.csp import EdgeType, GroundCSP, constraint_graph, relation_graph
+from outgrow.csp import GroundCSP, constraint_graph, relation_graph
 from outgrow.data import Dataset
 from outgrow.errors import OutgrowError
 from outgrow.graphs.schema import Schema
 from outgrow.kernels import Neighbors
 from outgrow.puzzles import Instance
 
-__all__ = ["Batch", "Puzzles"]
+__all__ = ["Batch", "GroupTables", "Puzzles"]
 
 Ints = npt.NDArray[np.int64]
 # Degrees that differ between variables are padded to a multiple of this, so that batches come in few shapes.
 _ROUND = 4
+# Tables of one kind that are kept: those of boards come again, size by size.
+_RECENT = 16
+
+
+@dataclass(frozen=True, eq=False)
+class GroupTables:
+    """The G groups of one predicate in all puzzles of a batch.
+
+    Attributes:
+        members: (G, n) the variables of each group.
+        memberships: (V, D) the groups of each variable.
+        puzzle: (G,) the puzzle each group belongs to.
+    """
+
+    members: Neighbors
+    memberships: Neighbors
+    puzzle: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +55,7 @@ class Batch:
         solutions: (V,) or None.
         constraint: in-neighbors among variables, one for each type of constraint edge.
         relation: in-neighbors among the values 1..max K (counted from 0), one for each type of relation edge; smaller puzzles use its corner.
+        groups: one for each predicate that is stated in groups.
         sizes: number of variables and of values of each puzzle, on the host.
     """
 
@@ -49,6 +67,7 @@ class Batch:
     solutions: Tensor | None
     constraint: tuple[Neighbors, ...]
     relation: tuple[Neighbors, ...]
+    groups: tuple[GroupTables, ...]
     sizes: tuple[tuple[int, int], ...]
 
     def __len__(self) -> int:
@@ -86,17 +105,19 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class _Edges:
-    """One type of constraint edge in every puzzle: in-neighbors by variable, equal graphs stored once.
+    """Edges of one type in every puzzle: in-neighbors by destination, equal graphs stored once.
 
-    `graph` (P,) names the stored graph of each puzzle; graph g has variables first[g]..first[g + 1], each with its in-neighbors
-    at start..start + degree of `sources`, counted within the puzzle.
+    `graph` (P,) names the stored graph of each puzzle; graph g has count[g] destinations, from first[g] on, each with its in-neighbors
+    at start..start + degree of `sources`, counted within the puzzle. `constant`: puzzles of one size have the same graph.
     """
 
     graph: Ints
     first: Ints
+    count: Ints
     start: Ints
     degree: Ints
     sources: Ints
+    constant: bool
 
 
 class Puzzles:
@@ -129,9 +150,9 @@ class Puzzles:
         for arrays in (givens, solutions or givens):
             if [len(a) for a in arrays] != self._num_variables.tolist():
                 raise ValueError("givens or solutions do not fit the puzzles' variables")
-        self._edges = _store(self.csps, self.schema)
-        # The tables of the last batch: those of fixed boards are the same in every batch of as many puzzles.
-        self._recent: dict[int, tuple[bytes, Neighbors]] = {}
+        self._edges, self._members, self._memberships = _store(self.csps, self.schema)
+        # The tables of the last batches: those of fixed boards are the same in every batch of as many puzzles.
+        self._recent: dict[tuple[str, int], dict[bytes, Neighbors]] = {}
 
     @classmethod
     def of_instances(cls, instances: Iterable[Instance]) -> Puzzles:
@@ -169,7 +190,6 @@ class Puzzles:
         chosen = np.asarray(indices, dtype=np.int64)
         counts = self._num_variables[chosen]
         variables = _ranges(self._first[chosen], counts)
-        offsets = np.repeat(np.cumsum(counts) - counts, counts)
         values = self._num_values[chosen]
         largest = self.csps[int(chosen[np.argmax(values)])]
         return Batch(
@@ -180,9 +200,10 @@ class Puzzles:
             givens=_tensor(self._givens[variables], device),
             solutions=None if self._solutions is None else _tensor(self._solutions[variables], device),
             constraint=tuple(
-                self._neighbors(i, edges, chosen, counts, offsets, device) for i, edges in enumerate(self._edges)
+                self._neighbors(("edges", i), edges, chosen, counts, device) for i, edges in enumerate(self._edges)
             ),
             relation=self._relations(largest, device),
+            groups=tuple(self._groups(i, chosen, counts, device) for i in range(len(self._members))),
             sizes=tuple(zip(counts.tolist(), values.tolist(), strict=True)),
         )
 
@@ -199,62 +220,105 @@ class Puzzles:
         yield part
 
     def _neighbors(
-        self, number: int, edges: _Edges, chosen: Ints, counts: Ints, offsets: Ints, device: torch.device | str
+        self, name: tuple[str, int], edges: _Edges, chosen: Ints, counts: Ints, device: torch.device | str
     ) -> Neighbors:
+        """One type's table; `counts` (B,) are the sources of each puzzle."""
         graphs = edges.graph[chosen]
-        key = graphs.tobytes() + str(device).encode()
-        if number in self._recent and self._recent[number][0] == key:
-            return self._recent[number][1]
-        rows = _ranges(edges.first[graphs], counts)
-        neighbors = _pad(edges.start[rows], edges.degree[rows], edges.sources, offsets, len(rows), device)
-        self._recent[number] = (key, neighbors)
-        return neighbors
+
+        def make() -> Neighbors:
+            rows = _ranges(edges.first[graphs], edges.count[graphs])
+            offsets = np.repeat(np.cumsum(counts) - counts, edges.count[graphs])
+            total = int(counts.sum())
+            return _pad(edges.start[rows], edges.degree[rows], edges.sources, offsets, total, device, edges.constant)
+
+        return self._keep(name, graphs.tobytes() + str(device).encode(), make)
+
+    def _keep(self, name: tuple[str, int], key: bytes, make: Callable[[], Neighbors]) -> Neighbors:
+        recent = self._recent.setdefault(name, {})
+        found = recent.pop(key, None)
+        recent[key] = make() if found is None else found
+        if len(recent) > _RECENT:
+            del recent[next(iter(recent))]
+        return recent[key]
+
+    def _groups(self, number: int, chosen: Ints, counts: Ints, device: torch.device | str) -> GroupTables:
+        members, memberships = self._members[number], self._memberships[number]
+        groups = members.count[members.graph[chosen]]  # (B,)
+        return GroupTables(
+            self._neighbors(("members", number), members, chosen, counts, device),
+            self._neighbors(("memberships", number), memberships, chosen, groups, device),
+            _tensor(np.repeat(np.arange(len(chosen)), groups), device),
+        )
 
     def _relations(self, csp: GroundCSP, device: torch.device | str) -> tuple[Neighbors, ...]:
+        def make(edges: npt.NDArray[np.integer]) -> Neighbors:
+            start, degree, sources = _by_destination(edges, csp.num_values)
+            offsets = np.zeros(csp.num_values, np.int64)
+            return _pad(start, degree, sources, offsets, csp.num_values, device, True, multiple=1)
+
         key = f"{csp.num_values} {device}".encode()
-        tables: list[Neighbors] = []
-        for number, edges in enumerate(relation_graph(csp).edges.values(), start=len(self._edges)):
-            if number not in self._recent or self._recent[number][0] != key:
-                start, degree, sources = _by_destination(edges, csp.num_values)
-                table = _pad(start, degree, sources, np.zeros(csp.num_values, np.int64), csp.num_values, device, 1)
-                self._recent[number] = (key, table)
-            tables.append(self._recent[number][1])
-        return tuple(tables)
+        return tuple(
+            self._keep(("relation", number), key, lambda edges=edges: make(edges))
+            for number, edges in enumerate(relation_graph(csp).edges.values())
+        )
 
 
-def _store(csps: Sequence[GroundCSP], schema: Schema) -> list[_Edges]:
+def _store(csps: Sequence[GroundCSP], schema: Schema) -> tuple[list[_Edges], list[_Edges], list[_Edges]]:
+    """Constraint edges by type; by predicate stated in groups, from variables to groups and from groups to variables."""
     by_csp: dict[int, int] = {}
     of_puzzle = np.array([by_csp.setdefault(id(c), len(by_csp)) for c in csps], dtype=np.int64)
     distinct: dict[int, GroundCSP] = {id(c): c for c in csps}
-    stored: dict[EdgeType, tuple[dict[bytes, int], list[int], list[tuple[Ints, Ints, Ints]]]] = {
-        kind: ({}, [], []) for kind in schema.constraint
-    }
+    constraint = [_Store() for _ in schema.constraint]
+    members, memberships = ([_Store() for _ in schema.groups] for _ in range(2))
     for csp in (distinct[key] for key in by_csp):
         graph = constraint_graph(csp)
         if graph.types != schema.constraint:
             raise ValueError(f"puzzles of different problems: {graph.types} and {schema.constraint}")
-        for kind, edges in graph.edges.items():
-            known, chosen, tables = stored[kind]
-            key = csp.num_variables.to_bytes(8, "little") + edges.tobytes()
-            if key not in known:
-                known[key] = len(tables)
-                tables.append(_by_destination(edges, csp.num_variables))
-            chosen.append(known[key])
-    found: list[_Edges] = []
-    for _, chosen, tables in stored.values():
-        sizes = [len(degree) for _, degree, _ in tables]
-        counts = [len(sources) for _, _, sources in tables]
-        begin = np.concatenate([[0], np.cumsum(counts)])[:-1]
-        found.append(
-            _Edges(
-                graph=np.array(chosen, dtype=np.int64)[of_puzzle],
-                first=np.concatenate([[0], np.cumsum(sizes)])[:-1].astype(np.int64),
-                start=np.concatenate([start + b for (start, _, _), b in zip(tables, begin, strict=True)]),
-                degree=np.concatenate([degree for _, degree, _ in tables]),
-                sources=np.concatenate([sources for _, _, sources in tables]),
+        for store, edges in zip(constraint, graph.edges.values(), strict=True):
+            store.add(edges, csp.num_variables, csp.num_variables)
+        for name, there, back in zip(schema.groups, members, memberships, strict=True):
+            groups = csp.groups[name]
+            sizes = [len(group) for group in groups]
+            edges = np.stack(
+                [np.concatenate([np.zeros(0, np.int32), *groups]), np.repeat(np.arange(len(groups)), sizes)]
             )
+            there.add(edges, len(groups), csp.num_variables)
+            back.add(edges[::-1], csp.num_variables, csp.num_variables)
+    sizes = np.array([distinct[key].num_variables for key in by_csp], dtype=np.int64)
+    return tuple([store.edges(of_puzzle, sizes) for store in stores] for stores in (constraint, members, memberships))  # pyright: ignore[reportReturnType]
+
+
+class _Store:
+    """Graphs of one type, each once."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, int] = {}
+        self._chosen: list[int] = []
+        self._tables: list[tuple[Ints, Ints, Ints]] = []
+
+    def add(self, edges: npt.NDArray[np.integer], destinations: int, variables: int) -> None:
+        """Edges (2, E) of the next puzzle."""
+        key = variables.to_bytes(8, "little") + destinations.to_bytes(8, "little") + edges.tobytes()
+        if key not in self._known:
+            self._known[key] = len(self._tables)
+            self._tables.append(_by_destination(edges, destinations))
+        self._chosen.append(self._known[key])
+
+    def edges(self, of_puzzle: Ints, sizes: Ints) -> _Edges:
+        """All of them; puzzle i is the one added as number of_puzzle[i], and has sizes[of_puzzle[i]] variables."""
+        chosen = np.array(self._chosen, dtype=np.int64)
+        count = np.array([len(degree) for _, degree, _ in self._tables], dtype=np.int64)
+        lengths = np.array([len(sources) for _, _, sources in self._tables], dtype=np.int64)
+        begin = np.cumsum(lengths) - lengths
+        return _Edges(
+            graph=chosen[of_puzzle],
+            first=np.cumsum(count) - count,
+            count=count,
+            start=np.concatenate([start + b for (start, _, _), b in zip(self._tables, begin, strict=True)]),
+            degree=np.concatenate([degree for _, degree, _ in self._tables]),
+            sources=np.concatenate([sources for _, _, sources in self._tables]),
+            constant=len(np.unique(sizes)) == len(np.unique(np.stack([sizes, chosen]), axis=1).T),
         )
-    return found
 
 
 def _by_destination(edges: npt.NDArray[np.integer], nodes: int) -> tuple[Ints, Ints, Ints]:
@@ -272,9 +336,10 @@ def _pad(
     offsets: Ints,
     num_sources: int,
     device: torch.device | str,
+    constant: bool,
     multiple: int = _ROUND,
 ) -> Neighbors:
-    """The table of in-neighbors; an entry of padding names its own row."""
+    """The table of in-neighbors. An entry of padding names its own row where rows are sources, and else the first one of its puzzle."""
     width = int(degree.max(initial=0))
     regular = bool((degree == width).all()) and width > 0
     if not regular:
@@ -282,9 +347,11 @@ def _pad(
     slots = np.arange(width)
     mask = slots < degree[:, None]
     places = start[:, None] + slots
-    table = np.arange(len(degree))[:, None].repeat(width, axis=1)
-    table[mask] = (sources[places[mask]].reshape(-1)) + np.broadcast_to(offsets[:, None], mask.shape)[mask]
-    return Neighbors(_tensor(table, device), None if regular else _tensor(mask, device), num_sources)
+    # A puzzle without sources has none of its own to name: the last one of all will do.
+    own = np.arange(len(degree)) if len(degree) == num_sources else np.minimum(offsets, max(num_sources - 1, 0))
+    table = own[:, None].repeat(width, axis=1)
+    table[mask] = sources[places[mask]].reshape(-1) + np.broadcast_to(offsets[:, None], mask.shape)[mask]
+    return Neighbors(_tensor(table, device), None if regular else _tensor(mask, device), num_sources, constant)
 
 
 def _ranges(starts: Ints, counts: Ints) -> Ints:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -46,8 +46,10 @@ class BinarizedGraph:
         return scores[self.node].masked_fill(~self.batch.allowed, float("-inf"))
 
 
-def binarize(batch: Batch) -> BinarizedGraph:
-    """Copies of the constraint graph for each value and of the relation graph for each variable."""
+def binarize(
+    batch: Batch, constraint_types: Iterable[int] | None = None, relation_types: Iterable[int] | None = None
+) -> BinarizedGraph:
+    """Copies of the constraint graph for each value and of the relation graph for each variable; of all types of edges or of these."""
     device = batch.puzzle.device
     values = batch.num_values[batch.puzzle]  # (V,)
     first = values.cumsum(0) - values  # (V,) the first node of each variable
@@ -75,7 +77,8 @@ def binarize(batch: Batch) -> BinarizedGraph:
     def constraint(edges: Neighbors) -> Neighbors:
         # Both ends of a constraint edge belong to one puzzle, so the value exists at either.
         source = first[edges.source[variable]] + value.unsqueeze(1)
-        return Neighbors(source, None if edges.mask is None else edges.mask[variable], len(variable))
+        mask = None if edges.mask is None else edges.mask[variable]
+        return Neighbors(source, mask, len(variable), edges.constant)
 
     def relation(edges: Neighbors) -> Neighbors:
         sender = edges.source[value]  # (N, D)
@@ -84,12 +87,16 @@ def binarize(batch: Batch) -> BinarizedGraph:
             exists = sender < values[variable].unsqueeze(1)
             mask = exists if mask is None else exists & mask
             sender = torch.where(exists, sender, value.unsqueeze(1))
-        return Neighbors(first[variable].unsqueeze(1) + sender, mask, len(variable))
+        return Neighbors(first[variable].unsqueeze(1) + sender, mask, len(variable), edges.constant)
 
     return BinarizedGraph(
         batch,
         known,
-        tuple(copied(edges, constraint) for edges in batch.constraint),
-        tuple(copied(edges, relation) for edges in batch.relation),
+        tuple(copied(edges, constraint) for edges in _chosen(batch.constraint, constraint_types)),
+        tuple(copied(edges, relation) for edges in _chosen(batch.relation, relation_types)),
         node,
     )
+
+
+def _chosen(edges: tuple[Neighbors, ...], types: Iterable[int] | None) -> tuple[Neighbors, ...]:
+    return edges if types is None else tuple(edges[i] for i in types)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from outgrow.csp import EdgeType, GroundCSP, constraint_graph, relation_graph
@@ -24,15 +24,26 @@ class Schema:
 
     constraint: tuple[EdgeType, ...]
     relation: tuple[EdgeType, ...]
+    # Views of the same facts: two schemas with the same edges are the same for every model that passes messages over edges.
+    groups: tuple[str, ...] = field(default=(), compare=False)
+    complete: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
     def of(cls, csp: GroundCSP) -> Schema:
-        return cls(constraint_graph(csp).types, relation_graph(csp).types)
+        """`groups` are the predicates that are stated in groups, `complete` the relations that hold for any two different values."""
+        return cls(
+            constraint_graph(csp).types,
+            relation_graph(csp).types,
+            tuple(name for name, groups in csp.groups.items() if groups),
+            tuple(name for name in csp.lifted.relations if csp.lifted.is_complete(name, csp.num_values)),
+        )
 
-    def as_json(self) -> dict[str, list[list[Any]]]:
+    def as_json(self) -> dict[str, list[Any]]:
         return {
             "constraint": [[t.name, t.relation, t.reverse] for t in self.constraint],
             "relation": [[t.name, t.relation, t.reverse] for t in self.relation],
+            "groups": list(self.groups),
+            "complete": list(self.complete),
         }
 
     @classmethod
@@ -40,7 +51,10 @@ class Schema:
         def types(rows: list[list[Any]]) -> tuple[EdgeType, ...]:
             return tuple(EdgeType(str(name), str(relation), bool(reverse)) for name, relation, reverse in rows)
 
-        return cls(types(stored["constraint"]), types(stored["relation"]))
+        def names(key: str) -> tuple[str, ...]:
+            return tuple(map(str, stored.get(key, ())))  # older files have none
+
+        return cls(types(stored["constraint"]), types(stored["relation"]), names("groups"), names("complete"))
 
     def __str__(self) -> str:
         constraint, relation = (", ".join(map(str, types)) for types in (self.constraint, self.relation))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -24,11 +25,13 @@ class Neighbors:
         source: (N, D) int64, the sources that send to each destination; any valid row where padded.
         mask: (N, D) bool, which entries are edges; None if all are.
         num_sources: S.
+        constant: every batch of as many puzzles has the very same table (boards do, graphs differ).
     """
 
     source: Tensor
     mask: Tensor | None
     num_sources: int
+    constant: bool = False
 
     @property
     def degree(self) -> int:
@@ -41,6 +44,13 @@ class Neighbors:
         if self.mask is None:
             return torch.full_like(self.source, 1.0 / max(self.degree, 1), dtype=torch.get_default_dtype())
         return self.mask / self.mask.sum(1, keepdim=True).clamp(min=1)
+
+    @cached_property
+    def log_degree(self) -> Tensor:
+        """The log of the in-degree: (N, 1), 0 for one edge or none."""
+        if self.mask is None:
+            return torch.full_like(self.source[:, :1], math.log(max(self.degree, 1)), dtype=torch.get_default_dtype())
+        return self.mask.sum(1, keepdim=True).clamp(min=1).to(torch.get_default_dtype()).log()
 
     @cached_property
     def present(self) -> Tensor | None:
@@ -62,7 +72,7 @@ class Neighbors:
 
     def prepare(self) -> Neighbors:
         """Works out now what the gradient needs, outside of compiled code."""
-        _ = self.share, self.present, self.readers
+        _ = self.share, self.log_degree, self.present, self.readers
         return self
 
     def rows(self, start: int, stop: int) -> Neighbors:

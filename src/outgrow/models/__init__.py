@@ -1,6 +1,7 @@
 """The models, one file each: graphs in, scores of every variable's values out."""
 
 from outgrow.models.binarized import Binarized, BinarizedConfig
+from outgrow.models.grouped import Grouped, GroupedConfig
 from outgrow.models.multivalued import Multivalued, MultivaluedConfig
 from outgrow.models.registry import MODELS, Config, Model, build_model
 
@@ -9,6 +10,8 @@ __all__ = [
     "Binarized",
     "BinarizedConfig",
     "Config",
+    "Grouped",
+    "GroupedConfig",
     "Model",
     "Multivalued",
     "MultivaluedConfig",

@@ -36,10 +36,20 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
             raise OutgrowError(f"{where} is {value!r}; there is {', '.join(map(str, get_args(hint)))}")
         return value
     if get_origin(hint) is tuple:
+        kinds = get_args(hint)  # (str, ...) for any number of names, (int, int) for two numbers
         items = [value] if isinstance(value, str) else value
-        if not isinstance(items, list | tuple) or not all(isinstance(i, str) for i in items):
-            raise OutgrowError(f"{where} is {value!r}; a list of names is expected")
-        return tuple(items)
+        if kinds[-1] is Ellipsis:
+            said = {str: "names", float: "numbers"}[kinds[0]]
+            kinds = kinds[:1] * len(items) if isinstance(items, list | tuple) else ()
+            said = f"a list of {said}"
+        else:
+            said = f"two numbers, as in [{', '.join(str(kind(i)) for i, kind in enumerate(kinds))}]"
+        if not isinstance(items, list | tuple) or len(items) != len(kinds):
+            raise OutgrowError(f"{where} is {value!r}; {said} is expected")
+        try:
+            return tuple(_convert(item, kind, where) for item, kind in zip(items, kinds, strict=True))
+        except OutgrowError:
+            raise OutgrowError(f"{where} is {value!r}; {said} is expected") from None
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
         raise OutgrowError(f"{where} is a number of more than 64 bits")  # too long to print, or for a float
     if hint is float and isinstance(value, int) and not isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""The parts both models of the paper are made of: message functions and the state update."""
+"""The parts models are made of: message functions and the state update."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ __all__ = [
     "MessageFunction",
     "MessageFunctions",
     "Sent",
+    "States",
     "Use",
+    "add_noise",
     "check_config",
     "mean_by_puzzle",
     "share_functions",
@@ -34,15 +36,33 @@ class Sent(NamedTuple):
     logits: Tensor | None
 
 
+class States(NamedTuple):
+    """Where message passing stands: what the next messages tell (the inputs at first, then the hidden states), hidden states, cells."""
+
+    told: Tensor
+    hidden: Tensor
+    cell: Tensor
+
+
+def add_noise(states: States, scale: float) -> States:
+    """The same with normal noise on hidden states and cells."""
+    if not scale:
+        return states
+    hidden, cell = (t + scale * torch.randn_like(t) for t in (states.hidden, states.cell))
+    return States(states.told, hidden, cell)
+
+
 class MessageFunction(nn.Module):
     """f_z: an MLP of the states at both ends of an edge, averaged over the edges into a node, plainly or by attention.
 
     2H -> H -> ... -> H with `layers` hidden layers and ReLU after each. The attention logit of an edge is
-    leaky_relu(a . [W h_src; W h_dst]).
+    leaky_relu(a . [W h_src; W h_dst]); `sharpen` multiplies it by the log of the number of edges into the node, so that attention is
+    not diluted where there are more of them than in training.
     """
 
-    def __init__(self, width: int, layers: int, attention: bool) -> None:
+    def __init__(self, width: int, layers: int, attention: bool, sharpen: bool = False) -> None:
         super().__init__()
+        self._sharpen = sharpen
         self.first = nn.Linear(2 * width, width)
         self.rest = nn.ModuleList(nn.Linear(width, width) for _ in range(layers))
         self.project = nn.Linear(width, width, bias=False) if attention else None
@@ -59,7 +79,13 @@ class MessageFunction(nn.Module):
         logits = None if sent.logits is None else (sent.logits, self._logits(states, 1))
         layers = [(layer.weight, layer.bias) for layer in self.rest if isinstance(layer, nn.Linear)]
         return average_messages(
-            sent.rows, rows, neighbors, layers, logits=logits, dropout=dropout if self.training else 0.0
+            sent.rows,
+            rows,
+            neighbors,
+            layers,
+            logits=logits,
+            sharpen=self._sharpen,
+            dropout=dropout if self.training else 0.0,
         )
 
     def _logits(self, states: Tensor, end: int) -> Tensor:
@@ -98,7 +124,7 @@ class LayerNormLSTM(nn.Module):
 
 
 # The largest values a configuration may have: more is a mistake.
-_LIMITS = {"width": 4096, "steps": 100_000, "relation_steps": 1_000, "layers": 64, "max_values": 4096}
+_LIMITS = {"width": 4096, "steps": 100_000, "relation_steps": 1_000, "layers": 64, "max_values": 4096, "heads": 256}
 
 
 def check_config(config: Any) -> None:
@@ -155,10 +181,10 @@ def share_functions(
 class MessageFunctions(nn.ModuleDict):
     """Every function named in `uses`, with attention where one of its uses asks for it."""
 
-    def __init__(self, uses: Sequence[Use], width: int, layers: int) -> None:
+    def __init__(self, uses: Sequence[Use], width: int, layers: int, sharpen: bool = False) -> None:
         attending = {use.function for use in uses if use.attend}
         names = dict.fromkeys(use.function for use in uses)
-        super().__init__({name: MessageFunction(width, layers, name in attending) for name in names})
+        super().__init__({name: MessageFunction(width, layers, name in attending, sharpen) for name in names})
 
     def of(self, use: Use) -> MessageFunction:
         """The function of an edge type."""

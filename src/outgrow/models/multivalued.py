@@ -19,7 +19,9 @@ from outgrow.models.layers import (
     LayerNormLSTM,
     MessageFunctions,
     Sent,
+    States,
     Use,
+    add_noise,
     check_config,
     mean_by_puzzle,
     share_functions,
@@ -152,26 +154,42 @@ class Multivalued(nn.Module):
             state = hidden
         return hidden
 
-    def forward(self, prepared: Prepared, steps: int | None = None) -> Tensor:
-        """The scores after every step: (T, V, K)."""
-        return torch.stack(list(self.run(prepared, steps)))
-
-    def run(self, prepared: Prepared, steps: int | None = None) -> Iterator[Tensor]:
-        """Step after step, the scores (V, K): logits of a softmax over values."""
+    def start(self, prepared: Prepared, noise: float = 0.0) -> States:
+        """The states before the first step: the first messages tell the inputs, which are the embedding of a given value and the
+        average of all otherwise."""
         batch, values = prepared.batch, prepared.values
         held = batch.allowed.unsqueeze(2) * gather(values, prepared.every)  # (V, K, H)
         average = held.sum(1) / batch.num_values[batch.puzzle].unsqueeze(1)
         own = gather(values, prepared.graph.assigned).squeeze(1)
-        state = torch.where(batch.givens.unsqueeze(1) > 0, own, average)
-        remembered = self.update.remember(state)
-        hidden = cell = torch.zeros_like(state)
+        told = torch.where(batch.givens.unsqueeze(1) > 0, own, average)
+        return add_noise(States(told, torch.zeros_like(told), torch.zeros_like(told)), noise)
+
+    def walk(
+        self, prepared: Prepared, steps: int | None = None, start: States | None = None
+    ) -> Iterator[tuple[States, Tensor]]:
+        """Step after step, the states and the scores (V, K): logits of a softmax over values."""
+        batch, values = prepared.batch, prepared.values
+        fresh = self.start(prepared)
+        remembered = self.update.remember(fresh.told)
+        state, hidden, cell = start or fresh
         told = {use: self.messages.of(use).send(values, use.attend) for use in (self._assigned, self._unassigned)}
         targets = gather(self.score(values), prepared.every)
         for _ in range(self.config.steps if steps is None else steps):
             hidden, cell = self.step(prepared, told, remembered, state, hidden, cell)
             state = hidden
             scores = torch.bmm(targets, state.to(targets.dtype).unsqueeze(2)).squeeze(2)
-            yield scores if batch.same_size else scores.masked_fill(~batch.allowed, float("-inf"))
+            yield (
+                States(state, hidden, cell),
+                scores if batch.same_size else scores.masked_fill(~batch.allowed, float("-inf")),
+            )
+
+    def run(self, prepared: Prepared, steps: int | None = None, start: States | None = None) -> Iterator[Tensor]:
+        """Step after step, the scores (V, K)."""
+        return (scores for _, scores in self.walk(prepared, steps, start))
+
+    def forward(self, prepared: Prepared, steps: int | None = None, start: States | None = None) -> Tensor:
+        """The scores after every step: (T, V, K)."""
+        return torch.stack(list(self.run(prepared, steps, start)))
 
     def step(
         self,

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from outgrow.graphs import Schema
 from outgrow.models.binarized import Binarized, BinarizedConfig
+from outgrow.models.grouped import Grouped, GroupedConfig
 from outgrow.models.multivalued import Multivalued, MultivaluedConfig
 
 __all__ = ["MODELS", "Config", "Model", "build_model"]
 
-Model = Binarized | Multivalued
-Config = BinarizedConfig | MultivaluedConfig
+Model = Binarized | Multivalued | Grouped
+Config = BinarizedConfig | MultivaluedConfig | GroupedConfig
 
 MODELS: dict[str, tuple[type[Model], type[Config]]] = {
     "binarized": (Binarized, BinarizedConfig),
     "multivalued": (Multivalued, MultivaluedConfig),
+    "grouped": (Grouped, GroupedConfig),
 }
 
 
@@ -27,4 +29,6 @@ def build_model(schema: Schema, config: Config) -> Model:
     """
     if isinstance(config, BinarizedConfig):
         return Binarized(schema, config)
+    if isinstance(config, GroupedConfig):
+        return Grouped(schema, config)
     return Multivalued(schema, config)

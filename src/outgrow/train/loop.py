@@ -7,6 +7,7 @@ checkpoint ends with the same weights, bit for bit on a CPU, as one that was not
 from __future__ import annotations
 
 import copy
+import dataclasses
 import fcntl
 import json
 import math
@@ -19,19 +20,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from outgrow.data import Dataset, find_dataset
 from outgrow.errors import OutgrowError, memory_errors
-from outgrow.graphs import Puzzles
+from outgrow.graphs import Batch, Puzzles
 from outgrow.models import Model, build_model
 from outgrow.provenance import provenance
 from outgrow.puzzles import get_puzzle
 from outgrow.train.curves import LOG_NAME
 from outgrow.train.objective import Objective, judge_output
-from outgrow.train.order import Order, draw_values, seed_for
+from outgrow.train.order import Order, draw_given, draw_steps, draw_values, seed_for
 from outgrow.train.processes import Processes, start_processes, stop_processes
 from outgrow.train.recipe import DataRecipe, Recipe
 from outgrow.train.replay import Replay
@@ -135,7 +138,10 @@ class _Trainer:
         self.data = {name: {"count": len(d), "sha256": d.sha256} for name, d in found.items()}
         form = recipe.data.form
         _check_sets(recipe.data, found)
-        self.puzzles = Puzzles.of_datasets([found[n] for n in recipe.data.train], form, recipe.data.limit or None)
+        limit = recipe.data.limit or None
+        self.puzzles = Puzzles.of_datasets([found[n] for n in recipe.data.train], form, limit)
+        lengths = [min(len(found[n]), limit or len(found[n])) for n in recipe.data.train]
+        self._sizes = np.split(self.puzzles.num_variables, np.cumsum(lengths)[:-1])
         self.valid = None
         if recipe.data.valid:
             self.valid = Puzzles.of_datasets(
@@ -156,13 +162,15 @@ class _Trainer:
             if known != self.data:
                 raise OutgrowError(f"{run}: was trained on other data than {', '.join(self.data)} hold now; start anew")
         autocast = how.precision == "bf16" or (how.precision == "auto" and device.type == "cuda")
-        objective = Objective(self.model, how.multiplicity, autocast)
+        objective = Objective(self.model, how.multiplicity, autocast, how.steps or None, how.noise)
         self.objective: nn.Module = objective
         self.replay = None
         if device.type == "cuda" and how.replay and self._recordable():
             self.replay = Replay(objective)
         if device.type == "cuda" and how.compile:
-            self.model.step = torch.compile(self.model.step)  # pyright: ignore[reportAttributeAccessIssue]
+            # Batches of many shapes share one compilation.
+            several = True if len(recipe.data.train) > 1 else None
+            self.model.step = torch.compile(self.model.step, dynamic=several)  # pyright: ignore[reportAttributeAccessIssue]
         if processes.count > 1:
             self.objective = DistributedDataParallel(self.objective)
         self._good = self.state.snapshot()
@@ -217,9 +225,9 @@ class _Trainer:
 
     def _recordable(self) -> bool:
         """Whether all updates are alike and need nothing from the host on the way."""
-        how, puzzles = self.recipe.train, self.puzzles
-        alike = len(set(zip(puzzles.num_variables.tolist(), puzzles.num_values.tolist(), strict=True))) == 1
-        return alike and self.processes.count == 1 and not (how.multiplicity or how.micro_batch)
+        how = self.recipe.train
+        alike = all((sizes == sizes[0]).all() for sizes in self._sizes)
+        return bool(alike) and self.processes.count == 1 and not (how.multiplicity or how.micro_batch)
 
     @property
     def seconds(self) -> float:
@@ -288,7 +296,9 @@ class _Trainer:
         recoveries = self.state.progress.recoveries
         if self._order is None or self._order[0] != recoveries:
             seed = (self.recipe.train.seed, recoveries)
-            self._order = (recoveries, Order(self.puzzles.num_variables, self.recipe.train.batch, seed))
+            data = self.recipe.data
+            order = Order(self._sizes, self.recipe.train.batch, seed, data.shares, data.train)
+            self._order = (recoveries, order)
         return self._order[1]
 
     def _update(self, judged: bool) -> tuple[str, dict[str, float]]:
@@ -302,6 +312,12 @@ class _Trainer:
             draw = draw_values(len(together), self.puzzles.max_values, self.model.max_values, seed)[
                 processes.rank :: processes.count
             ]
+        # Drawn for all processes and parts of a batch together.
+        data, drawn = self.recipe.data, (how.seed, progress.recoveries, update)
+        given = draw_given(
+            self.puzzles.num_variables[together], data.more_givens, data.untouched, data.remask, (*drawn, 3)
+        )
+        free = draw_steps(how.free_steps, (*drawn, 4))
         mine = together[processes.rank :: processes.count]
         size = how.micro_batch or len(mine)
         torch.manual_seed(seed_for(how.seed, progress.recoveries, update, processes.rank, 2))
@@ -311,6 +327,8 @@ class _Trainer:
             part = mine[at : at + size]
             share = len(part) / len(mine)
             batch = self.puzzles.batch(part, processes.device)
+            if given is not None:
+                batch = self._give(batch, given, together, part)
             chosen = None
             if draw is not None:
                 chosen = torch.from_numpy(draw[at : at + size, : batch.max_values].copy()).to(processes.device)
@@ -323,9 +341,9 @@ class _Trainer:
             )
             with wait:
                 if self.replay is not None:
-                    losses = self.replay.backward(batch, chosen)
+                    losses = self.replay.backward(batch, chosen, free)
                 else:
-                    losses = self.objective(batch, csps, chosen)
+                    losses = self.objective(batch, csps, chosen, free)
                     (losses.total * share).backward()
             total += losses.total.detach() * share
             final += losses.final * share
@@ -339,11 +357,30 @@ class _Trainer:
             return "the loss is not finite", {}
         if not math.isfinite(gradient):
             return "the gradient is not finite", {}
-        guessing = max(progress.first_loss, self.recipe.model.steps * self.model.guessing(self.puzzles.max_values))
+        steps = how.steps or self.recipe.model.steps
+        guessing = max(progress.first_loss, steps * self.model.guessing(self.puzzles.max_values))
         if loss > _DIVERGED * guessing:
             return f"the loss is {loss:.4g}, far above that of guessing", {}
         self.state.step()
         return "", {"loss": loss, "final_loss": final_loss, "grad_norm": gradient, "accuracy": accuracy}
+
+    def _give(
+        self,
+        batch: Batch,
+        given: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]],
+        together: npt.NDArray[np.int64],
+        part: npt.NDArray[np.int64],
+    ) -> Batch:
+        """The batch of `part` with the givens that were drawn for the batch of all processes."""
+        ends = np.cumsum(self.puzzles.num_variables[together])[:-1]
+        place = {int(puzzle): i for i, puzzle in enumerate(together)}
+        more, fewer = (
+            torch.from_numpy(np.concatenate([parts[place[int(p)]] for p in part])).to(batch.givens.device)
+            for parts in (np.split(flags, ends) for flags in given)
+        )
+        assert batch.solutions is not None
+        givens = torch.where(more, batch.solutions, batch.givens.masked_fill(fewer, 0))
+        return dataclasses.replace(batch, givens=givens)
 
     def _recover(self, reason: str) -> None:
         """Back to the last good state, with half the learning rate and other batches."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from outgrow.csp import GroundCSP, judge_each
 from outgrow.graphs import Batch
 from outgrow.models import Model
+from outgrow.models.layers import States
 
 __all__ = ["Losses", "Objective", "judge_output"]
 
@@ -33,30 +34,54 @@ class Objective(nn.Module):
     loss is taken against that one, so that it is not punished for finding another.
     """
 
-    def __init__(self, model: Model, multiplicity: bool, autocast: bool) -> None:
+    def __init__(
+        self, model: Model, multiplicity: bool, autocast: bool, steps: int | None = None, noise: float = 0.0
+    ) -> None:
         super().__init__()
         self.model = model
         self._multiplicity = multiplicity
         self._autocast = autocast
+        self._steps = steps
+        self._noise = noise
 
-    def forward(self, batch: Batch, csps: Sequence[GroundCSP], draw: Tensor | None) -> Losses:
-        """`csps` are the puzzles' own, for the verdict where solutions are many."""
+    def forward(
+        self, batch: Batch, csps: Sequence[GroundCSP], draw: Tensor | None, free: int = 0, start: States | None = None
+    ) -> Losses:
+        """`csps` are the puzzles' own, for the verdict where solutions are many; `free` steps come before the graded ones, which
+        begin at `start`, if given."""
         assert batch.solutions is not None, "a loss needs solutions"
-        with torch.autocast(batch.puzzle.device.type, torch.bfloat16, enabled=self._autocast):
-            prepared = self.model.prepare(batch, draw)
-            scores = self.model(prepared)
+        if free:
+            start = self.walk(batch, draw, free, start)
+        with self._precision(batch):
+            prepared: Any = self.model.prepare(batch, draw)
+            if start is None:
+                start = self.model.start(prepared, self._noise)
+            scores = self.model(prepared, self._steps, start)
         scores = scores.float()
         output = scores[-1].detach().argmax(1) + 1
         target = batch.solutions
         if self._multiplicity:
             solved = torch.from_numpy(judge_output(output, batch, csps)).to(target.device)
             target = torch.where(solved[batch.puzzle], output, target)
-        losses = self.model.loss(scores, prepared, target)  # pyright: ignore[reportArgumentType]
+        losses = self.model.loss(scores, prepared, target)
         total = losses.sum(0)
-        penalty = self.model.penalty(prepared)  # pyright: ignore[reportArgumentType]
+        penalty = self.model.penalty(prepared)
         if penalty is not None:
             total = total + penalty
         return Losses(total.mean(), losses[-1].mean().detach(), output)
+
+    @torch.no_grad()
+    def walk(self, batch: Batch, draw: Tensor | None, steps: int, start: States | None = None) -> States:
+        """The states after so many ungraded steps from `start`, or from the noisy beginning."""
+        with self._precision(batch):
+            prepared: Any = self.model.prepare(batch, draw)
+            states = self.model.start(prepared, self._noise) if start is None else start
+            for reached, _ in self.model.walk(prepared, steps, states):
+                states = reached
+        return states
+
+    def _precision(self, batch: Batch) -> torch.autocast:
+        return torch.autocast(batch.puzzle.device.type, torch.bfloat16, enabled=self._autocast)
 
 
 def judge_output(output: Tensor, batch: Batch, csps: Sequence[GroundCSP]) -> npt.NDArray[np.bool_]:

@@ -2,57 +2,118 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
 from outgrow.errors import OutgrowError
 
-__all__ = ["Order", "draw_values", "seed_for"]
+__all__ = ["Order", "draw_given", "draw_steps", "draw_values", "seed_for"]
 
 Ints = npt.NDArray[np.int64]
 # Puzzles are sorted by size within so many batches, so that one batch holds puzzles of similar size and an epoch stays random.
 _WINDOW = 32
+# Updates over which several sets have their shares.
+_BLOCK = 1_000
 
 
 class Order:
-    """Epochs of random batches; puzzles of different sizes are bucketed by theirs.
+    """Which puzzles each update learns from: batches of one set, in epochs of random order; puzzles of different sizes are bucketed by
+    theirs.
 
-    >>> order = Order(np.array([3, 3, 3, 3]), batch=2, seed=(0,))
+    >>> order = Order([np.array([3, 3, 3, 3])], batch=2, seed=(0,))
     >>> sorted(np.concatenate([order.batch(0), order.batch(1)]).tolist())
     [0, 1, 2, 3]
     """
 
-    def __init__(self, sizes: Ints, batch: int, seed: tuple[int, ...]) -> None:
-        if batch > len(sizes):
-            raise OutgrowError(f"train.batch is {batch}, but there are {len(sizes)} puzzles to train on")
+    def __init__(
+        self,
+        sizes: Sequence[Ints],
+        batch: int,
+        seed: tuple[int, ...],
+        shares: Sequence[float] = (),
+        names: Sequence[str] = (),
+    ) -> None:
+        """`sizes` has an array for each set, the number of variables of its puzzles; those are numbered from set to set."""
+        for number, found in enumerate(sizes):
+            if batch > len(found):
+                where = f" in {names[number]}" if len(sizes) > 1 and names else ""
+                raise OutgrowError(f"train.batch is {batch}, but there are {len(found)} puzzles to train on{where}")
         self._sizes = sizes
+        self._first = np.cumsum([0, *map(len, sizes)])
         self._batch = batch
         self._seed = seed
-        self._epoch = -1
-        self._batches: list[Ints] = []
+        self._shares = np.array(shares or [len(s) for s in sizes], dtype=float)
+        self._shares /= self._shares.sum()
+        self._drawn = (-1, np.zeros(0, np.int64), np.zeros((0, len(sizes)), np.int64))
+        self._epochs: dict[int, tuple[int, list[Ints]]] = {}
 
     @property
     def updates_per_epoch(self) -> int:
-        """The last few puzzles of an epoch, too few for a batch, wait for another."""
-        return len(self._sizes) // self._batch
+        """After so many, as many puzzles were learnt from as there are; the last few of a set, too few for a batch, wait for another epoch."""
+        return sum(len(s) // self._batch for s in self._sizes)
 
     def batch(self, update: int) -> Ints:
         """The puzzles of this update, counted from 0."""
-        epoch, place = divmod(update, self.updates_per_epoch)
-        if epoch != self._epoch:
-            self._epoch, self._batches = epoch, self._shuffle(epoch)
-        return self._batches[place]
+        number, place = self._place(update)
+        epoch, place = divmod(place, len(self._sizes[number]) // self._batch)
+        if self._epochs.get(number, (-1,))[0] != epoch:
+            self._epochs[number] = (epoch, self._shuffle(number, epoch))
+        return self._epochs[number][1][place] + self._first[number]
 
-    def _shuffle(self, epoch: int) -> list[Ints]:
-        rng = np.random.default_rng([*self._seed, epoch])
-        order = rng.permutation(len(self._sizes))[: self.updates_per_epoch * self._batch]
-        if (self._sizes == self._sizes[0]).all():
-            return np.split(order, self.updates_per_epoch)
+    def _place(self, update: int) -> tuple[int, int]:
+        """The set of this update, and how many batches of it came before."""
+        if len(self._sizes) == 1:
+            return 0, update
+        # Every block of updates has as many batches of each set as its share asks for, in random order.
+        block, at = divmod(update, _BLOCK)
+        if self._drawn[0] != block:
+            each = np.diff(np.rint(np.cumsum(self._shares) * _BLOCK).astype(np.int64), prepend=0)
+            order = np.repeat(np.arange(len(each)), each)
+            order = np.random.default_rng([*self._seed, block, 1]).permutation(order)
+            counts = block * each + np.cumsum(order[:, None] == np.arange(len(each)), axis=0)
+            self._drawn = (block, order, counts)
+        _, order, counts = self._drawn
+        return int(order[at]), int(counts[at, order[at]]) - 1
+
+    def _shuffle(self, number: int, epoch: int) -> list[Ints]:
+        sizes = self._sizes[number]
+        batches = len(sizes) // self._batch
+        # The first set's order is the one it has alone.
+        rng = np.random.default_rng([*self._seed, epoch, *([number, 2] if number else [])])
+        order = rng.permutation(len(sizes))[: batches * self._batch]
+        if (sizes == sizes[0]).all():
+            return np.split(order, batches)
         window = self._batch * _WINDOW
         parts = [order[at : at + window] for at in range(0, len(order), window)]
-        order = np.concatenate([part[np.argsort(self._sizes[part], kind="stable")] for part in parts])
-        batches = np.split(order, self.updates_per_epoch)
-        return [batches[i] for i in rng.permutation(len(batches))]
+        order = np.concatenate([part[np.argsort(sizes[part], kind="stable")] for part in parts])
+        return [np.split(order, batches)[i] for i in rng.permutation(batches)]
+
+
+def draw_given(
+    counts: Ints, more: tuple[float, float], untouched: float, remask: tuple[float, float], seed: tuple[int, ...]
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]] | None:
+    """For puzzles with so many variables: which variables (V,) are given in any case, and which are masked in any case.
+
+    See `DataRecipe` for the shares. None where puzzles stay as they are.
+    """
+    if not (more[1] or remask[1]):
+        return None
+    rng = np.random.default_rng(list(seed))
+    share = rng.uniform(*(remask if remask[1] else more), len(counts))
+    changed = np.repeat(rng.random(len(counts)) >= untouched, counts)
+    drawn = rng.random(int(counts.sum())) < np.repeat(share, counts)
+    if remask[1]:
+        return changed & ~drawn, changed & drawn
+    return changed & drawn, np.zeros_like(drawn)
+
+
+def draw_steps(bounds: tuple[int, int], seed: tuple[int, ...]) -> int:
+    """How many ungraded steps come first: each number from the first to the last equally often."""
+    return (
+        bounds[0] if bounds[0] == bounds[1] else int(np.random.default_rng(list(seed)).integers(*bounds, endpoint=True))
+    )
 
 
 def draw_values(puzzles: int, values: int, embeddings: int, seed: tuple[int, ...]) -> Ints:

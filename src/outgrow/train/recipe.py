@@ -16,6 +16,7 @@ from outgrow.models.config import fill, suggest
 __all__ = ["DataRecipe", "Recipe", "TrainRecipe", "load_recipe"]
 
 _MAX_BYTES = 1 << 20
+_MAX_FREE = 10_000
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,12 @@ class DataRecipe:
         form: the lifted form of the puzzle: 'nbr' as in the paper, or 'units'.
         limit: use the first so many puzzles of each training set; 0 for all.
         valid_limit: the same for validation.
+        shares: how often the batch of an update comes from each training set, one number a set; by default as often as it has puzzles.
+        more_givens: whenever a puzzle is learnt from, a random share of its open variables is given as well: the least and the largest
+            share. A puzzle with one solution keeps it, and a minimal one becomes many.
+        untouched: share of the puzzles that stay as they are all the same.
+        remask: whenever a puzzle is learnt from, another random share of its variables is masked: the least and the largest share, for
+            puzzles of which any solution counts. [0, 0] for never.
     """
 
     train: tuple[str, ...] = ()
@@ -35,11 +42,25 @@ class DataRecipe:
     form: str = "units"
     limit: int = 0
     valid_limit: int = 0
+    shares: tuple[float, ...] = ()
+    more_givens: tuple[float, float] = (0.0, 0.0)
+    untouched: float = 0.0
+    remask: tuple[float, float] = (0.0, 0.0)
 
     def __post_init__(self) -> None:
         for name in ("limit", "valid_limit"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it cannot be negative")
+        if self.shares and (len(self.shares) != len(self.train) or min(self.shares) <= 0):
+            raise ValueError(f"shares has {len(self.shares)} numbers; one above 0 for each of {len(self.train)} sets")
+        for name in ("more_givens", "remask"):
+            low, high = getattr(self, name)
+            if not 0 <= low <= high <= 1:
+                raise ValueError(f"{name} is {low:g} to {high:g}; shares from 0 to 1, the smaller one first")
+        if not 0 <= self.untouched <= 1:
+            raise ValueError(f"untouched is {self.untouched:g}; it is a share from 0 to 1")
+        if self.remask[1] and self.more_givens[1]:
+            raise ValueError("remask draws all givens, and more_givens adds to those there are; take one of them")
 
 
 @dataclass(frozen=True)
@@ -64,6 +85,10 @@ class TrainRecipe:
         compile: on a GPU, compile the step of message passing, which takes a while before the first update.
         replay: on a GPU, record an update as a CUDA graph and replay it, where updates are alike: puzzles of one size, one process,
             no multiplicity, no micro-batches.
+        steps: graded steps of message passing in an update; 0 for the model's own number, which solving takes.
+        free_steps: ungraded steps before the graded ones, drawn anew for each update: the fewest and the most. The model then learns
+            from states that it gets itself into, and long runs stay on course.
+        noise: standard deviation of normal noise on the states before the first step.
         multiplicity: take the loss against the model's own output where that is a valid solution.
         ema: decay of the exponential moving average of the weights; 0 for none.
         choose: which weights to keep: the best of all on the validation sets ('valid'), or the 'average', 'ema' or 'last' ones.
@@ -92,6 +117,9 @@ class TrainRecipe:
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     compile: bool = False
     replay: bool = False
+    steps: int = 0
+    free_steps: tuple[int, int] = (0, 0)
+    noise: float = 0.0
     multiplicity: bool = False
     ema: float = 0.999
     choose: Literal["valid", "average", "ema", "last"] = "valid"
@@ -118,9 +146,14 @@ class TrainRecipe:
             "patience",
             "max_seconds",
             "recoveries",
+            "steps",
+            "noise",
         ):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it cannot be negative")
+        if not 0 <= self.free_steps[0] <= self.free_steps[1] <= _MAX_FREE:
+            few, many = self.free_steps
+            raise ValueError(f"free_steps is {few} to {many}; 0 to {_MAX_FREE:,}, the smaller one first")
         if not self.lr > 0:
             raise ValueError(f"lr is {self.lr}; it must be above 0")
         if not 0 <= self.ema < 1:
@@ -154,7 +187,8 @@ class Recipe:
         """Plain values that `from_json` reads again."""
         plain = dataclasses.asdict(self)
         plain["model"] = {"kind": self.kind, **plain["model"]}
-        plain["data"] = {k: list(v) if isinstance(v, tuple) else v for k, v in plain["data"].items()}
+        for part in ("data", "train"):
+            plain[part] = {k: list(v) if isinstance(v, tuple) else v for k, v in plain[part].items()}
         return plain
 
     @classmethod

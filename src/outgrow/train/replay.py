@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from outgrow.graphs import Batch
+from outgrow.graphs import Batch, GroupTables
 from outgrow.kernels import Neighbors
+from outgrow.models.layers import States
 from outgrow.train.objective import Losses, Objective
 
 __all__ = ["Replay"]
+
+Result = TypeVar("Result")
 
 _WARM_UP = 3
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Recording:
-    graph: torch.cuda.CUDAGraph
+    """What was recorded for one shape: a step from `states` to themselves, and the graded steps with their gradients."""
+
+    batch: Batch
     inputs: Sequence[Tensor]
+    states: States | None
+    free: torch.cuda.CUDAGraph | None
+    graph: torch.cuda.CUDAGraph
     losses: Losses
     gradients: Sequence[Tensor]
 
@@ -32,76 +41,125 @@ class Replay:
         self._objective = objective
         self._weights = list(objective.parameters())
         self._recordings: dict[tuple[object, ...], _Recording] = {}
+        self._pool: Any = None
 
-    def backward(self, batch: Batch, draw: Tensor | None) -> Losses:
+    def backward(self, batch: Batch, draw: Tensor | None, free: int = 0) -> Losses:
         """Sets the gradients of all weights."""
         inputs = [*_tensors(batch), *([] if draw is None else [draw])]
-        shape = tuple((tuple(t.shape), t.dtype) for t in inputs)
+        shape = (free > 0, *((tuple(t.shape), t.dtype) for t in inputs))
         if shape not in self._recordings:
-            self._recordings[shape] = self._record(batch, draw)
+            self._recordings[shape] = self._record(batch, draw, free > 0)
         recording = self._recordings[shape]
         for static, tensor in zip(recording.inputs, inputs, strict=True):
             static.copy_(tensor)
+        if recording.free is not None and recording.states is not None:
+            _set(recording.states, self._objective.walk(recording.batch, draw, 1))
+            for _ in range(free - 1):
+                recording.free.replay()
         recording.graph.replay()
         for weight, gradient in zip(self._weights, recording.gradients, strict=True):
             weight.grad = gradient
         return recording.losses
 
-    def _record(self, batch: Batch, draw: Tensor | None) -> _Recording:
+    def _record(self, batch: Batch, draw: Tensor | None, free: bool) -> _Recording:
         static = _copy(batch)
         drawn = None if draw is None else draw.clone()
+        states = self._objective.walk(static, drawn, 1) if free else None
+        step = None
+        if states is not None:
+            states = States(*(t.clone() for t in states))
+            step = self._capture(lambda: _set(states, self._objective.walk(_alias(static), drawn, 1, states)))
+
+        def grade() -> Losses:
+            self._clear()
+            # Tables are worked out from the batch inside the recording: nothing of the first batch stays.
+            losses = self._objective(_alias(static), (), drawn, 0, states)
+            losses.total.backward()
+            return losses
+
+        graph = self._capture(grade)
+        losses = graph[1]
+        gradients = [weight.grad for weight in self._weights if weight.grad is not None]
+        inputs = [*_tensors(static), *([] if drawn is None else [drawn])]
+        return _Recording(
+            static,
+            inputs,
+            states,
+            None if step is None else step[0],
+            graph[0],
+            Losses(losses.total.detach(), losses.final, losses.output),
+            gradients,
+        )
+
+    def _capture(self, work: Callable[[], Result]) -> tuple[torch.cuda.CUDAGraph, Result]:
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):  # libraries set themselves up here, outside of the recording
             for _ in range(_WARM_UP):
-                self._clear()
-                self._objective(_alias(static), (), drawn).total.backward()
+                work()
         torch.cuda.current_stream().wait_stream(side)
         self._clear()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            # Tables are worked out from the batch inside the recording: nothing of the first batch stays.
-            losses = self._objective(_alias(static), (), drawn)
-            losses.total.backward()
-        gradients = [weight.grad for weight in self._weights if weight.grad is not None]
-        inputs = [*_tensors(static), *([] if drawn is None else [drawn])]
-        return _Recording(graph, inputs, Losses(losses.total.detach(), losses.final, losses.output), gradients)
+        # One memory for all: recordings never run at the same time.
+        with torch.cuda.graph(graph, pool=self._pool):
+            result = work()
+        self._pool = graph.pool()
+        return graph, result
 
     def _clear(self) -> None:
         for weight in self._weights:
             weight.grad = None
 
 
+def _set(states: States, new: States) -> None:
+    for old, tensor in zip(states, new, strict=True):
+        old.copy_(tensor)
+
+
 def _tensors(batch: Batch) -> list[Tensor]:
     """Everything of a batch that differs from one of the same shape."""
     found = [batch.puzzle, batch.counts, batch.num_values, batch.givens, batch.solutions]
-    for neighbors in (*batch.constraint, *batch.relation):
-        found += [neighbors.source, neighbors.mask]
+    for neighbors in _tables(batch):
+        if not neighbors.constant:
+            found += [neighbors.source, neighbors.mask]
     return [t for t in found if t is not None]
 
 
-def _copy(batch: Batch) -> Batch:
-    def copies(edges: Iterable[Neighbors]) -> tuple[Neighbors, ...]:
-        return tuple(
-            Neighbors(n.source.clone(), None if n.mask is None else n.mask.clone(), n.num_sources) for n in edges
-        )
+def _tables(batch: Batch) -> Iterator[Neighbors]:
+    yield from (*batch.constraint, *batch.relation)
+    for group in batch.groups:
+        yield from (group.members, group.memberships)
+
+
+def _replace_tables(batch: Batch, new: Callable[[Neighbors], Neighbors]) -> Batch:
+    """With other tables in place of those that differ from batch to batch."""
+
+    def put(neighbors: Neighbors) -> Neighbors:
+        return neighbors if neighbors.constant else new(neighbors)
 
     return dataclasses.replace(
         batch,
+        constraint=tuple(map(put, batch.constraint)),
+        relation=tuple(map(put, batch.relation)),
+        groups=tuple(GroupTables(put(g.members), put(g.memberships), g.puzzle) for g in batch.groups),
+    )
+
+
+def _copy(batch: Batch) -> Batch:
+    def clone(neighbors: Neighbors) -> Neighbors:
+        mask = None if neighbors.mask is None else neighbors.mask.clone()
+        return Neighbors(neighbors.source.clone(), mask, neighbors.num_sources)
+
+    return dataclasses.replace(
+        _replace_tables(batch, clone),
         puzzle=batch.puzzle.clone(),
         counts=batch.counts.clone(),
         num_values=batch.num_values.clone(),
         givens=batch.givens.clone(),
         solutions=None if batch.solutions is None else batch.solutions.clone(),
-        constraint=copies(batch.constraint),
-        relation=copies(batch.relation),
     )
 
 
 def _alias(batch: Batch) -> Batch:
-    """The same tensors without anything worked out from them."""
-
-    def fresh(edges: Iterable[Neighbors]) -> tuple[Neighbors, ...]:
-        return tuple(Neighbors(n.source, n.mask, n.num_sources) for n in edges)
-
-    return dataclasses.replace(batch, constraint=fresh(batch.constraint), relation=fresh(batch.relation))
+    """The same tensors without anything worked out from those that differ from batch to batch."""
+    return _replace_tables(batch, lambda n: Neighbors(n.source, n.mask, n.num_sources))

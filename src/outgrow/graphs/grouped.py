@@ -1,0 +1,127 @@
+"""The grouped graph: nodes (variable, value) as in the binarized one, and groups of nodes between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from weakref import WeakKeyDictionary
+
+import torch
+
+from outgrow.graphs.batch import Batch, GroupTables
+from outgrow.graphs.binarized import BinarizedGraph, binarize
+from outgrow.kernels import Neighbors
+
+__all__ = ["GroupedGraph", "NodeGroups", "group_nodes"]
+
+# Groups of variables -> V, K and the groups of nodes made of them last.
+_COPIES: WeakKeyDictionary[Neighbors, tuple[tuple[int, int], NodeGroups]] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, eq=False)
+class NodeGroups:
+    """Groups of one type: who their members are (G, n), and the groups of each node (N, D)."""
+
+    members: Neighbors
+    memberships: Neighbors
+
+    @property
+    def count(self) -> int:
+        """G."""
+        return len(self.members.source)
+
+    def prepare(self) -> None:
+        """Works out now what the gradient needs."""
+        self.members.prepare()
+        self.memberships.prepare()
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedGraph(BinarizedGraph):
+    """The binarized graph without those edges that groups stand for.
+
+    Attributes:
+        groups: every group of variables, once for each value: {(j, l), (j', l), ...}.
+        values: every variable's own group: {(j, l), (j, l'), ...}.
+    """
+
+    groups: tuple[NodeGroups, ...]
+    values: NodeGroups
+
+
+@lru_cache(maxsize=16)
+def _group_values(variables: int, values: int, device: torch.device) -> NodeGroups:
+    """Each variable's values, where all have as many."""
+    nodes = torch.arange(variables * values, device=device)
+    return NodeGroups(
+        Neighbors(nodes.view(variables, values), None, len(nodes), constant=True),
+        Neighbors((nodes // values).unsqueeze(1), None, variables, constant=True),
+    )
+
+
+def group_nodes(batch: Batch, constraint_types: Iterable[int], relation_types: Iterable[int]) -> GroupedGraph:
+    """The graph of a batch, with edges of these types."""
+    edges = binarize(batch, constraint_types, relation_types)
+    device = batch.puzzle.device
+    values = batch.num_values[batch.puzzle]  # (V,)
+    first = values.cumsum(0) - values  # (V,) the first node of each variable
+    slots = torch.arange(batch.max_values, device=device)
+    nodes = len(edges.known)
+    if batch.same_size:
+        variable = torch.arange(batch.num_variables, device=device).repeat_interleave(batch.max_values)
+    else:
+        variable = torch.arange(batch.num_variables, device=device).repeat_interleave(values)
+    value = torch.arange(nodes, device=device) - first[variable]
+
+    def copy(tables: GroupTables) -> NodeGroups:
+        sizes = batch.num_values[tables.puzzle]  # (G,)
+        start = sizes.cumsum(0) - sizes
+        if batch.same_size:
+            group = torch.arange(len(sizes), device=device).repeat_interleave(batch.max_values)
+        else:
+            group = torch.arange(len(sizes), device=device).repeat_interleave(sizes)
+        of_group = torch.arange(len(group), device=device) - start[group]
+        members, memberships = tables.members, tables.memberships
+        # A variable without groups may name one of another puzzle, or none at all: masked, but it must be there.
+        held = start[memberships.source[variable]] + value.unsqueeze(1) if len(sizes) else memberships.source[variable]
+        return NodeGroups(
+            Neighbors(
+                first[members.source[group]] + of_group.unsqueeze(1),
+                None if members.mask is None else members.mask[group],
+                nodes,
+                members.constant,
+            ),
+            Neighbors(
+                held.clamp(max=max(len(group) - 1, 0)),
+                None if memberships.mask is None else memberships.mask[variable],
+                len(group),
+                memberships.constant,
+            ),
+        )
+
+    def copied(tables: GroupTables) -> NodeGroups:
+        # Fixed boards come with the same tables batch after batch: so do their copies.
+        shape = (batch.num_variables, batch.max_values)
+        if not batch.same_size:
+            return copy(tables)
+        if tables.members not in _COPIES or _COPIES[tables.members][0] != shape:
+            _COPIES[tables.members] = (shape, copy(tables))
+        return _COPIES[tables.members][1]
+
+    if batch.same_size:
+        own = _group_values(batch.num_variables, batch.max_values, device)
+    else:
+        own = NodeGroups(
+            Neighbors((first.unsqueeze(1) + slots).clamp(max=nodes - 1), batch.allowed, nodes),
+            Neighbors(variable.unsqueeze(1), None, batch.num_variables),
+        )
+    return GroupedGraph(
+        batch,
+        edges.known,
+        edges.constraint,
+        edges.relation,
+        edges.node,
+        tuple(copied(tables) for tables in batch.groups),
+        own,
+    )
