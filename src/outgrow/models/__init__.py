@@ -3,7 +3,7 @@
 from outgrow.models.binarized import Binarized, BinarizedConfig
 from outgrow.models.grouped import Grouped, GroupedConfig
 from outgrow.models.multivalued import Multivalued, MultivaluedConfig
-from outgrow.models.registry import MODELS, Config, Model, build_model
+from outgrow.models.registry import MODELS, Config, Model, build_model, compile_parts
 
 __all__ = [
     "MODELS",
@@ -16,4 +16,5 @@ __all__ = [
     "Multivalued",
     "MultivaluedConfig",
     "build_model",
+    "compile_parts",
 ]

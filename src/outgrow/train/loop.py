@@ -29,7 +29,7 @@ from torch.nn.parallel import DistributedDataParallel
 from outgrow.data import Dataset, find_dataset
 from outgrow.errors import OutgrowError, memory_errors
 from outgrow.graphs import Batch, Puzzles
-from outgrow.models import Model, build_model
+from outgrow.models import Model, build_model, compile_parts
 from outgrow.provenance import provenance
 from outgrow.puzzles import get_puzzle
 from outgrow.train.curves import LOG_NAME
@@ -168,9 +168,7 @@ class _Trainer:
         if device.type == "cuda" and how.replay and self._recordable():
             self.replay = Replay(objective)
         if device.type == "cuda" and how.compile:
-            # Batches of many shapes share one compilation.
-            several = True if len(recipe.data.train) > 1 else None
-            self.model.step = torch.compile(self.model.step, dynamic=several)  # pyright: ignore[reportAttributeAccessIssue]
+            compile_parts(self.model)
         if processes.count > 1:
             self.objective = DistributedDataParallel(self.objective)
         self._good = self.state.snapshot()
