@@ -65,7 +65,8 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
         monkeypatch.setattr(sys, "argv", ["outgrow", "train", *arguments])
         with pytest.raises(SystemExit) as caught:
             main()
-        said = Said(int(caught.value.code or 0), *capsys.readouterr())
+        printed = capsys.readouterr()
+        said = Said(int(caught.value.code or 0), printed.out, printed.err)
         assert said.code == code, said.err
         return said
 
@@ -119,6 +120,11 @@ def test_set_and_out(folder: Path, call: Call) -> None:
     written = json.loads((folder / "runs" / "tiny-7" / "recipe.json").read_text())
     assert (written["train"]["lr"], written["train"]["seed"]) == (0.5, 7)
     assert about(folder / "runs" / "tiny-7" / "weights.safetensors")["kind"] == "multivalued"
+    lists = ("--set", "more_givens=[0.1, 0.5]", "--set", "free_steps=[0,2]", "--set", "data.shares=[3]")
+    call("tiny.toml", "--device", "cpu", "--out", "some/grouped one", "--set", "kind=grouped", *lists)
+    written = json.loads((folder / "some" / "grouped one" / "recipe.json").read_text())
+    assert (written["data"]["more_givens"], written["data"]["shares"]) == ([0.1, 0.5], [3.0])
+    assert written["train"]["free_steps"] == [0, 2]
     call("tiny.toml", "--device", "cpu", "--out", "some/where else", "--set", "updates=2")
     assert (folder / "some" / "where else" / "weights.safetensors").exists()
 

@@ -154,6 +154,44 @@ def test_symmetry_looks_at_every_value_there_is_and_at_no_value_that_is_not() ->
     assert LiftedCSP([], {"r": lambda a, b: table[a - 1][b - 1]}, []).is_symmetric("r", 2)
 
 
+@pytest.mark.parametrize(
+    ("relation", "complete"),
+    [
+        (lambda a, b: a != b, True),
+        (lambda a, b: True, True),
+        (lambda a, b: a != b or a == 3, True),  # what holds for a value and itself makes no difference
+        (lambda a, b: abs(a - b) >= 2, False),
+        (lambda a, b: a < b, False),
+        (lambda a, b: a == b, False),
+        (lambda a, b: False, False),
+        (lambda a, b: a != b and (a, b) != (2, 1), False),
+    ],
+    ids=["neq", "always", "some to themselves", "distance", "lt", "eq", "never", "all but one"],
+)
+def test_complete_relations_are_told_from_the_others(relation: Any, complete: bool) -> None:
+    assert LiftedCSP([], {"r": relation}, []).is_complete("r", 3) == complete
+
+
+def test_completeness_does_not_depend_on_an_instance() -> None:
+    """With one value nothing can differ, and with two no distance is at least 2: a model's types are the same at every size."""
+    lifted = LiftedCSP([], {**NEQ, "near": lambda a, b: abs(a - b) < 3, "lt": lambda a, b: a < b}, [])
+    for values in (1, 2, 3, 4, 16, 17):
+        assert lifted.is_complete("neq", values)
+        assert not lifted.is_complete("near", values)
+        assert not lifted.is_complete("lt", values)
+
+
+def test_completeness_looks_at_every_value_there_is_and_at_no_value_that_is_not() -> None:
+    high = LiftedCSP([], {"r": lambda a, b: (a, b) != (20, 3)}, [])
+    assert high.is_complete("r", 19)
+    assert not high.is_complete("r", 20)
+    table = [[False, True], [True, False]]  # defined for two values alone
+    assert LiftedCSP([], {"r": lambda a, b: table[a - 1][b - 1]}, []).is_complete("r", 2)
+    holes = [[False, True], [False, False]]
+    assert not LiftedCSP([], {"r": lambda a, b: holes[a - 1][b - 1]}, []).is_complete("r", 2)
+    assert isinstance(high.is_complete("r", 2), bool)
+
+
 def test_the_callers_relations_may_change_afterwards() -> None:
     relations = dict(NEQ)
     lifted = LiftedCSP(["nbr(2)"], relations, ["nbr(x, y) -> neq(x, y)"])

@@ -53,6 +53,45 @@ def test_counts_are_the_papers() -> None:
     assert all(counts[f"{n}-hard"] == 300 for n in ("sudoku-9", "sudoku-12", "sudoku-16", "futoshiki-9"))
 
 
+# The small hard sets: how many puzzles, the fewest and the most givens.
+MINIMAL = {
+    "sudoku-6-train": (20_000, 8, 13),
+    "sudoku-6-valid": (500, 8, 13),
+    "sudoku-8-train": (20_000, 16, 23),
+    "sudoku-9-minimal-train": (60_000, 20, 29),
+    "sudoku-9-minimal-valid": (1_000, 21, 27),
+    "futoshiki-4-train": (2_000, 0, 5),
+    "futoshiki-5-train": (10_000, 1, 7),
+    "futoshiki-6-minimal-train": (30_000, 3, 12),
+    "futoshiki-6-minimal-valid": (1_000, 4, 11),
+}
+
+
+@pytest.mark.parametrize("name", MINIMAL)
+def test_small_hard_sets_hold_minimal_puzzles(name: str) -> None:
+    dataset = load_dataset(FOLDER / CLAIMS[name]["file"])
+    assert (len(dataset), dataset.num_given.min(), dataset.num_given.max()) == MINIMAL[name]
+    assert (dataset.flags["minimal"] == 1).all()
+    assert (dataset.flags["unique"] == 1).all()
+    assert SETS[name].role == name.rsplit("-", 1)[1]
+    for i in (0, len(dataset) // 2):
+        instance = dataset[i]
+        with ExactSolver(instance.csp) as solver:
+            assert solver.count(instance.givens, limit=2).count == 1
+            for place in np.flatnonzero(instance.givens):
+                fewer = instance.givens.copy()
+                fewer[place] = 0
+                assert solver.count(fewer, limit=2).count == 2  # no given can be spared
+
+
+def test_graphs_of_three_colors_need_all_of_them() -> None:
+    dataset = load_dataset(FOLDER / "coloring-3-train.npz")
+    nodes = np.array([len(dataset.solution(i)) for i in range(0, len(dataset), 10)])
+    assert (len(dataset), dataset.size, nodes.min(), nodes.max()) == (10_000, 3, 20, 100)
+    assert (dataset.flags["chromatic"] == 3).all()
+    assert (dataset.flags["level"].min(), dataset.flags["level"].max()) == (30, 70)
+
+
 @pytest.mark.parametrize("name", HERE)
 def test_checksums_masks_and_a_sample_of_each_set(name: str) -> None:
     checked = verify_set(name, CLAIMS[name], FOLDER, quick=True)

@@ -25,7 +25,7 @@ from outgrow.errors import DamagedFile, OutgrowError
 from outgrow.evaluate import Evaluation, Predictions, read_results, score, table, write_results
 from outgrow.evaluate.run import evaluate, form_for, open_weights, predict
 from outgrow.graphs import Puzzles, Schema
-from outgrow.models import BinarizedConfig, Model, MultivaluedConfig, build_model
+from outgrow.models import MODELS, Model, build_model
 from outgrow.weights import save_weights
 
 # A set and the form its model sees it in; in the last one puzzles have different numbers of variables.
@@ -35,7 +35,7 @@ SEEN = [
     ("futoshiki-6-test", "units"),
     ("coloring-4-test", "units"),
 ]
-KINDS = ["binarized", "multivalued"]
+KINDS = ["binarized", "multivalued", "grouped"]
 
 
 @cache
@@ -46,9 +46,8 @@ def data(name: str) -> Dataset:
 def build(kind: str, name: str = "sudoku-4-test", form: str = "units", seed: int = 1, **changes: Any) -> Model:
     torch.manual_seed(seed)
     schema = Schema.of(data(name).instance(0, form=form).csp)
-    if kind == "binarized":
-        return build_model(schema, BinarizedConfig(**{"width": 8, "steps": 2, **changes}))
-    return build_model(schema, MultivaluedConfig(**{"width": 8, "steps": 2, "max_values": 6, **changes}))
+    extra = {"max_values": 6} if kind == "multivalued" else {}
+    return build_model(schema, MODELS[kind][1](**{"width": 8, "steps": 2, **extra, **changes}))
 
 
 def by_hand(model: Model, dataset: Dataset, index: int, form: str, steps: int) -> np.ndarray:

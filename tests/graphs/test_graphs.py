@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import json
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -11,9 +12,10 @@ import numpy as np
 import pytest
 import torch
 
-from outgrow.csp import EdgeType, GroundCSP, LiftedCSP, constraint_graph, relation_graph
+from outgrow.csp import EdgeType, GroundCSP, Groups, LiftedCSP, constraint_graph, relation_graph
 from outgrow.errors import OutgrowError
-from outgrow.graphs import Batch, Puzzles, Schema, binarize, multivalue
+from outgrow.graphs import Batch, GroupedGraph, NodeGroups, Puzzles, Schema, binarize, group_nodes, multivalue
+from outgrow.graphs.batch import _RECENT
 from outgrow.graphs.binarized import ASSIGNED, RULED_OUT, UNASSIGNED, BinarizedGraph
 from outgrow.kernels import Neighbors
 from outgrow.puzzles import coloring, futoshiki, parse, parse_one, sudoku
@@ -30,7 +32,9 @@ def edges_of(neighbors: Neighbors) -> set[Edge]:
             if neighbors.mask is None or bool(neighbors.mask[receiver, d]):
                 found.append((sender, receiver))
     assert len(set(found)) == len(found)
-    assert 0 <= int(neighbors.source.min()) <= int(neighbors.source.max()) < neighbors.num_sources
+    if neighbors.source.numel() and neighbors.num_sources:
+        assert 0 <= int(neighbors.source.min()) <= int(neighbors.source.max()) < neighbors.num_sources
+    assert neighbors.num_sources or not found
     return set(found)
 
 
@@ -59,6 +63,12 @@ LIFTED = LiftedCSP(
     constraints=["tied(x, y) -> far(x, y)", "less(x, y) -> lt(y, x)"],
 )
 
+UNITS = LiftedCSP(
+    predicates=["team(2)", "less(2)", "club(2)"],
+    relations={"neq": lambda a, b: a != b, "lt": lambda a, b: a < b},
+    constraints=["team(x, y) -> neq(x, y)", "less(x, y) -> lt(x, y)", "club(x, y) -> neq(x, y)"],
+)
+
 
 def collections() -> dict[str, Puzzles]:
     random = np.random.default_rng(0)
@@ -78,12 +88,21 @@ def collections() -> dict[str, Puzzles]:
         LIFTED.ground(3, 1, {"tied": [(2, 0)]}),
         LIFTED.ground(5, 3, {"less": [(0, 1), (1, 2), (0, 2)]}),
     ]
+    # Variables in no group and in several; groups of one, of nobody, none at all; as many groups as variables; empty ones at the end.
+    grouped = [
+        UNITS.ground(2, 3, {"less": [(0, 1)]}),
+        UNITS.ground(5, 3, {"team": Groups([[2, 0, 1], [], [2, 3]]), "club": Groups([[1, 2], [0, 2, 3, 1], [2], [2]])}),
+        UNITS.ground(3, 5, {"team": Groups([[1, 0], [2], [0]]), "club": Groups([[2, 1], [0, 2]])}),
+        UNITS.ground(3, 5, {"team": Groups([[1, 0], [2], [0], []]), "club": Groups([[2, 1]])}),
+        UNITS.ground(4, 1, {"team": Groups([[3, 1, 0, 2], [1], [0]])}),
+    ]
     return {
         "coloring": Puzzles.of_instances([random_coloring(random, n, k) for n, k in ((6, 3), (3, 4), (7, 3), (1, 2))]),
         "same size": Puzzles.of_instances([random_coloring(random, n, 3) for n in (4, 6, 4)]),
         "futoshiki": Puzzles.of_instances([fill_random(i, random) for i in futoshikis]),
         "sudoku": Puzzles.of_instances([fill_random(i, random) for i in sudokus]),
         "own": Puzzles(own, [random.integers(0, c.num_values + 1, c.num_variables) for c in own]),
+        "groups": Puzzles(grouped, [random.integers(0, c.num_values + 1, c.num_variables) for c in grouped]),
     }
 
 
@@ -92,9 +111,17 @@ each_collection = pytest.mark.parametrize("name", COLLECTIONS)
 
 
 def every_batch(puzzles: Puzzles) -> list[list[int]]:
-    """Single ones, all, in other orders, some twice."""
+    """Single ones, all, in other orders, some twice, the last two, and the last before the first."""
     count = len(puzzles)
-    return [*([i] for i in range(count)), list(range(count)), list(range(count))[::-1], [0, 0], [1, 0, 1, count - 1, 1]]
+    return [
+        *([i] for i in range(count)),
+        list(range(count)),
+        list(range(count))[::-1],
+        [0, 0],
+        [1, 0, 1, count - 1, 1],
+        [count - 2, count - 1],
+        [count - 1, 0],
+    ]
 
 
 def symmetric(csp: GroundCSP, relation: str) -> bool:
@@ -146,6 +173,10 @@ def test_a_batch_holds_its_puzzles_one_after_the_other(name: str) -> None:
         assert batch.num_variables == sum(c.num_variables for c in csps)
         assert batch.max_values == max(c.num_values for c in csps)
         assert batch.same_size == (len({c.num_values for c in csps}) == 1)
+        assert batch.grouped == puzzles.schema.groups
+        assert batch.paired == {
+            name for c in csps for name, pairs in c.pairs.items() if len(pairs) and not c.groups[name]
+        }
         assert batch.allowed.tolist() == [
             [v < c.num_values for v in range(batch.max_values)] for c in csps for _ in range(c.num_variables)
         ]
@@ -202,6 +233,22 @@ def test_padding_stays_in_its_own_row(name: str) -> None:
                 assert torch.equal(table.source[~table.mask], own[~table.mask])
 
 
+def group_all(batch: Batch) -> GroupedGraph:
+    """The grouped graph, with all groups and all edges there are."""
+    return group_nodes(batch, batch.grouped, range(len(batch.constraint)), range(len(batch.relation)))
+
+
+def every_table(batch: Batch) -> list[Neighbors]:
+    """Of the batch, and of the graphs over nodes."""
+    binarized, grouped = binarize(batch), group_all(batch)
+    found: list[Neighbors] = []
+    for part in (batch, binarized, grouped):
+        found += [*part.constraint, *part.relation]
+    for groups in (*batch.groups, *grouped.groups, grouped.values):
+        found += [groups.members, groups.memberships]
+    return found
+
+
 @each_collection
 def test_a_collection_forgets_no_batch_and_mixes_up_none(name: str) -> None:
     """Tables are kept from one batch to the next: they must be those a fresh collection would make."""
@@ -215,11 +262,8 @@ def test_a_collection_forgets_no_batch_and_mixes_up_none(name: str) -> None:
         graph, fresh_graph = binarize(batch), binarize(fresh)
         assert torch.equal(batch.givens, fresh.givens)
         assert torch.equal(graph.known, fresh_graph.known)
-        for a, b in zip(
-            (*batch.constraint, *batch.relation, *graph.constraint, *graph.relation),
-            (*fresh.constraint, *fresh.relation, *fresh_graph.constraint, *fresh_graph.relation),
-            strict=True,
-        ):
+        for a, b in zip(every_table(batch), every_table(fresh), strict=True):
+            assert a.constant == b.constant
             assert torch.equal(a.source, b.source)
             assert a.num_sources == b.num_sources
             assert (a.mask is None) == (b.mask is None)
@@ -245,17 +289,81 @@ def test_boards_alike_share_their_tables() -> None:
     assert first.constraint[0] is second.constraint[0]
     assert first.relation[0] is second.relation[0]
 
+    assert puzzles.batch([0, 2]).groups[0].members is puzzles.batch([2, 0]).groups[0].members
+    grouped, again = (group_all(puzzles.batch([0, 2])) for _ in range(2))
+    assert grouped.groups[0] is again.groups[0]
+    assert grouped.values is again.values
+
 
 def test_tables_that_nobody_uses_are_freed() -> None:
-    from outgrow.graphs.binarized import _COPIES
+    from outgrow.graphs import binarized, grouped
 
     gc.collect()
-    before = len(_COPIES)
+    before, groups_before = len(binarized._COPIES), len(grouped._COPIES)
     graph = binarize(Puzzles.of_instances([color(3, [(0, 1)], 2)]).batch([0]))
-    assert len(_COPIES) == before + 2
-    del graph
+    assert len(binarized._COPIES) == before + 2
+    groups = group_all(Puzzles([UNITS.ground(3, 2, {"team": Groups([[0, 1]])})], [np.zeros(3, dtype=int)]).batch([0]))
+    assert len(grouped._COPIES) == groups_before + 1
+    del graph, groups
     gc.collect()
-    assert len(_COPIES) == before
+    assert len(binarized._COPIES) == before
+    assert len(grouped._COPIES) == groups_before
+
+
+def test_tables_of_several_batches_are_kept_but_not_of_all() -> None:
+    """Sizes take turns in training: each finds its tables again. A thousand batches of other graphs are not kept for it."""
+    puzzles = Puzzles.of_instances([color(3, [(0, 1)], 2), color(4, [(1, 2)], 3)])
+    made = [puzzles.batch([i % 2] * (1 + i // 2)).constraint[0] for i in range(_RECENT)]
+    again = [puzzles.batch([i % 2] * (1 + i // 2)).constraint[0] for i in reversed(range(_RECENT))]
+    assert all(a is b for a, b in zip(made, reversed(again), strict=True))
+    puzzles.batch([1, 0])
+    assert puzzles.batch([0]).constraint[0] is made[0]
+    assert puzzles.batch([1] * (_RECENT // 2)).constraint[0] is not made[-1]  # the one not asked for longest
+    for first in (0, 1):
+        for n in range(1, 2 * _RECENT):
+            puzzles.batch([first, *[1] * n])
+    assert {len(kept) for name, kept in puzzles._recent.items() if name[0] == "edges"} == {_RECENT}
+
+
+def test_a_table_is_constant_if_puzzles_of_its_size_have_no_other() -> None:
+    def constants(puzzles: Puzzles) -> tuple[list[bool], list[bool]]:
+        batch = puzzles.batch([0])
+        groups = [(g.members.constant, g.memberships.constant) for g in batch.groups]
+        assert all(there == back for there, back in groups)
+        assert all(table.constant for table in batch.relation)
+        return [table.constant for table in batch.constraint], [there for there, _ in groups]
+
+    def boards(*shapes: tuple[int, int]) -> Puzzles:
+        return Puzzles.of_instances([sudoku.build(r, c, np.zeros((r * c) ** 2, dtype=int)) for r, c in shapes])
+
+    rows = [True, True, True]
+    assert constants(boards((2, 2))) == (rows, rows)
+    assert constants(boards((2, 2), (2, 3), (2, 2))) == (rows, rows)
+    # Boards of 2x3 and 3x2 boxes have the same rows and columns, and other boxes.
+    assert constants(boards((2, 2), (2, 3), (3, 2))) == ([True, True, False], [True, True, False])
+    assert constants(COLLECTIONS["same size"]) == ([False], [])
+    assert constants(Puzzles.of_instances([color(3, [(0, 1)], 2), color(4, [(0, 1)], 2)])) == ([True], [])
+    # Futoshikis: the square is the same, signs are not.
+    signs = [futoshiki.build(3, np.array([pair]), np.zeros(9, dtype=int)) for pair in ((0, 1), (1, 0), (0, 1))]
+    assert constants(Puzzles.of_instances(signs)) == ([True, True, False, False], [True, True])
+    assert constants(Puzzles.of_instances([signs[0], signs[2]])) == ([True] * 4, [True, True])
+    # The same memberships, but not as many groups.
+    empty = [UNITS.ground(2, 2, {"team": Groups(groups)}) for groups in ([[0, 1]], [[0, 1], []])]
+    assert constants(Puzzles(empty, [np.zeros(2, dtype=int)] * 2)) == ([True] * 4, [False])
+
+
+@each_collection
+def test_copies_for_nodes_are_constant_where_their_table_is(name: str) -> None:
+    puzzles = COLLECTIONS[name]
+    for chosen in every_batch(puzzles):
+        batch = puzzles.batch(chosen)
+        graph = group_all(batch)
+        assert [t.constant for t in graph.constraint] == [t.constant for t in batch.constraint]
+        assert graph.values.members.constant == graph.values.memberships.constant == batch.same_size
+        for tables, groups in zip(batch.groups, graph.groups, strict=True):
+            if groups.count:
+                assert groups.members.constant == tables.members.constant
+                assert groups.memberships.constant == tables.memberships.constant
 
 
 def test_no_puzzles_and_puzzles_that_do_not_fit_are_refused() -> None:
@@ -381,6 +489,156 @@ def test_who_sends_to_whom_in_a_futoshiki(form: str) -> None:
     assert edges_of(graph.relation[2]) == {(1, 0), (3, 2), (5, 4), (7, 6)}
 
 
+# ---- groups
+
+
+def groups_of(puzzles: Puzzles, chosen: Sequence[int], name: str) -> list[tuple[int, list[int]]]:
+    """The groups of a predicate, puzzle by puzzle: number in the batch and variables."""
+    found: list[tuple[int, list[int]]] = []
+    first = 0
+    for b, i in enumerate(chosen):
+        found += [(b, [first + int(j) for j in group]) for group in puzzles.csps[i].groups[name]]
+        first += puzzles.csps[i].num_variables
+    return found
+
+
+@each_collection
+def test_every_group_of_a_batch_is_stated(name: str) -> None:
+    puzzles = COLLECTIONS[name]
+    for chosen in every_batch(puzzles):
+        batch = puzzles.batch(chosen)
+        for predicate, tables in zip(puzzles.schema.groups, batch.groups, strict=True):
+            stated = groups_of(puzzles, chosen, predicate)
+            assert tables.puzzle.tolist() == [b for b, _ in stated]
+            assert len(tables.members.source) == tables.memberships.num_sources == len(stated)
+            assert len(tables.memberships.source) == tables.members.num_sources == batch.num_variables
+            expected = {(variable, g) for g, (_, group) in enumerate(stated) for variable in group}
+            assert edges_of(tables.members) == expected
+            assert edges_of(tables.memberships) == {(g, variable) for variable, g in expected}
+
+
+@each_collection
+def test_every_group_of_nodes_is_a_copy(name: str) -> None:
+    """A group of variables once for each value of its puzzle; and every variable's values."""
+    puzzles = COLLECTIONS[name]
+    for chosen in every_batch(puzzles):
+        batch = puzzles.batch(chosen)
+        graph = group_all(batch)
+        node = nodes_of(batch)
+        copies: list[tuple[NodeGroups, list[list[int]]]] = []
+        for predicate, groups in zip(puzzles.schema.groups, graph.groups, strict=True):
+            stated = groups_of(puzzles, chosen, predicate)
+            members = [[node[j, v] for j in group] for b, group in stated for v in range(batch.sizes[b][1])]
+            copies.append((groups, members))
+        values = [k for v, k in batch.sizes for _ in range(v)]
+        copies.append((graph.values, [[node[j, v] for v in range(k)] for j, k in enumerate(values)]))
+        for groups, members in copies:
+            assert groups.count == len(groups.members.source) == groups.memberships.num_sources == len(members)
+            assert len(groups.memberships.source) == groups.members.num_sources == len(node)
+            expected = {(n, g) for g, group in enumerate(members) for n in group}
+            assert edges_of(groups.members) == expected
+            assert edges_of(groups.memberships) == {(g, n) for n, g in expected}
+            groups.prepare()  # what gradients need can be worked out, of no groups as well
+
+
+@each_collection
+def test_the_rest_of_the_grouped_graph_is_the_binarized_one(name: str) -> None:
+    puzzles = COLLECTIONS[name]
+    for chosen in every_batch(puzzles):
+        batch = puzzles.batch(chosen)
+        whole, graph = binarize(batch), group_all(batch)
+        assert torch.equal(graph.known, whole.known)
+        assert (graph.node is None) == (whole.node is None)
+        assert graph.node is None or (whole.node is not None and torch.equal(graph.node, whole.node))
+        types = list(range(len(batch.constraint)))[-1::-2]
+        few = group_nodes(batch, batch.grouped[1:], types, [0])
+        assert len(few.groups) == max(0, len(batch.grouped) - 1)
+        assert [edges_of(t) for t in few.constraint] == [edges_of(whole.constraint[i]) for i in types]
+        assert [edges_of(t) for t in few.relation] == [edges_of(whole.relation[0])]
+
+
+@each_collection
+def test_padding_of_groups_stays_in_its_own_puzzle(name: str) -> None:
+    """Wherever the puzzle has groups at all: whatever its states become, its neighbors in the batch do not hear of it."""
+    puzzles = COLLECTIONS[name]
+    padded = 0
+    for chosen in every_batch(puzzles):
+        batch = puzzles.batch(chosen)
+        graph = group_all(batch)
+        of_node = [b for b, (v, k) in enumerate(batch.sizes) for _ in range(v * k)]
+        tables: list[tuple[Neighbors, list[int], list[int]]] = []  # with the puzzle of each row, and of each source
+        for groups, copies in zip(batch.groups, graph.groups, strict=True):
+            of_group = groups.puzzle.tolist()
+            of_copy = [b for b in of_group for _ in range(batch.sizes[b][1])]
+            tables += [
+                (groups.members, of_group, batch.puzzle.tolist()),
+                (groups.memberships, batch.puzzle.tolist(), of_group),
+                (copies.members, of_copy, of_node),
+                (copies.memberships, of_node, of_copy),
+            ]
+        tables += [
+            (graph.values.members, batch.puzzle.tolist(), of_node),
+            (graph.values.memberships, of_node, batch.puzzle.tolist()),
+        ]
+        for table, of_row, of_source in tables:
+            if table.mask is None:
+                continue
+            for row, puzzle in enumerate(of_row):
+                for source in table.source[row][~table.mask[row]].tolist():
+                    padded += 1
+                    if puzzle in of_source:
+                        assert of_source[source] == puzzle
+                    else:
+                        assert not of_source or source < len(of_source)
+    assert padded > 0 or name == "same size"  # which has no groups but those of values
+
+
+def test_a_puzzle_without_variables_names_nothing_that_is_not_there() -> None:
+    nobody, somebody = UNITS.ground(0, 5, {"team": Groups([[], []])}), UNITS.ground(2, 1, {"team": Groups([[1]])})
+    puzzles = Puzzles([nobody, somebody], [np.zeros(c.num_variables, dtype=int) for c in (nobody, somebody)])
+    for chosen, groups in (([0, 1], 11), ([1, 0], 11), ([1, 0, 1], 12)):
+        (found,) = group_all(puzzles.batch(chosen)).groups
+        assert found.count == groups
+        assert len(edges_of(found.members)) == len(edges_of(found.memberships)) == chosen.count(1)
+
+
+def test_one_set_of_groups_in_different_numbers_of_values() -> None:
+    """The tables over variables are the same object: their copies for each value are not."""
+    puzzles = Puzzles(
+        [UNITS.ground(3, k, {"team": Groups([[0, 1], [1, 2]])}) for k in (2, 3)], [np.zeros(3, dtype=int)] * 2
+    )
+    for i in (0, 1, 0, 1):
+        batch = puzzles.batch([i])
+        assert batch.groups[0].members is puzzles.batch([1 - i]).groups[0].members
+        graph = group_all(batch)
+        assert graph.groups[0].count == 2 * (i + 2)
+        assert graph.values.members.source.shape == (3, i + 2)
+
+
+def test_tables_work_out_their_weights_in_the_precision_of_the_day() -> None:
+    puzzles = Puzzles([UNITS.ground(3, 3, {"team": Groups([[0, 1]])})], [np.zeros(3, dtype=int)])
+    assert group_all(puzzles.batch([0])).values.members.log_degree.dtype == torch.float32
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert group_all(puzzles.batch([0])).values.members.log_degree.dtype == torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_groups_asked_for_and_stated_in_pairs_are_refused() -> None:
+    stated, paired, silent = (
+        UNITS.ground(3, 3, facts) for facts in ({"club": Groups([[0, 1]])}, {"club": [(1, 2)]}, {"less": [(0, 1)]})
+    )
+    puzzles = Puzzles([stated, paired, silent], [np.zeros(3, dtype=int)] * 3)
+    for chosen in ([1], [0, 1], [2, 1, 0]):
+        with pytest.raises(OutgrowError) as error:
+            group_nodes(puzzles.batch(chosen), ["club"], [], [])
+        assert str(error.value) == "club is stated in pairs, and the model knows it in groups; state it as Groups(...)"
+        assert group_nodes(puzzles.batch(chosen), [], [3], []).groups == ()  # its edges are there to be taken
+    assert [g.count for g in group_nodes(puzzles.batch([2]), ["team", "club"], [], []).groups] == [0, 0]
+    assert [g.count for g in group_nodes(puzzles.batch([2, 0]), ["club", "team"], [], []).groups] == [3, 0]
+
+
 # ---- the multi-valued graphs
 
 
@@ -415,9 +673,57 @@ def test_a_schema_is_the_same_at_every_size_and_survives_storing() -> None:
     for puzzles in COLLECTIONS.values():
         schemas = {Schema.of(csp) for csp in puzzles.csps}
         assert schemas == {puzzles.schema}
-        assert Schema.from_json(puzzles.schema.as_json()) == puzzles.schema
+        stored = json.loads(json.dumps(puzzles.schema.as_json()))
+        assert Schema.from_json(stored) == puzzles.schema
+        assert Schema.from_json(stored).as_json() == stored == puzzles.schema.as_json()
+        assert Schema.from_json(stored).groups == puzzles.schema.groups
+        assert Schema.from_json(stored).complete == puzzles.schema.complete
         assert puzzles.schema.constraint == constraint_graph(puzzles.csps[0]).types
         assert puzzles.schema.relation == relation_graph(puzzles.csps[0]).types
+
+
+def test_a_schema_knows_what_is_stated_in_groups() -> None:
+    found = {name: (p.schema.groups, p.schema.complete) for name, p in COLLECTIONS.items()}
+    assert found == {
+        "coloring": ((), ("neq",)),
+        "same size": ((), ("neq",)),
+        "futoshiki": (("row", "col"), ("neq",)),
+        "sudoku": (("nbr",), ("neq",)),
+        "own": ((), ()),
+        "groups": (("team", "club"), ("neq",)),
+    }
+    # Of one puzzle, of several, and of predicates that no constraint asks about.
+    csps = COLLECTIONS["groups"].csps
+    assert [Schema.of(csp).groups for csp in csps] == [
+        (),
+        ("team", "club"),
+        ("team", "club"),
+        ("team", "club"),
+        ("team",),
+    ]
+    assert Schema.of(csps[0], csps[4]).groups == ("team",)
+    assert Schema.of(csps[4], csps[0]).groups == ("team",)
+    assert Schema.of(csps[0], csps[4], csps[1]).groups == ("team", "club")
+    idle = LiftedCSP(["idle(2)", "tied(2)"], LIFTED.relations, ["tied(x, y) -> far(x, y)"])
+    assert Schema.of(idle.ground(2, 2, {"idle": Groups([[0, 1]]), "tied": Groups([[0, 1]])})).groups == ("tied",)
+
+
+def test_schemas_that_differ_in_groups_alone_are_the_same() -> None:
+    """Models over edges see no difference: weights of theirs know nothing of groups."""
+    stated, paired = (UNITS.ground(2, 3, {"team": facts}) for facts in (Groups([[0, 1]]), [(0, 1), (1, 0)]))
+    assert Schema.of(stated).groups != Schema.of(paired).groups
+    assert Schema.of(stated) == Schema.of(paired)
+    assert hash(Schema.of(stated)) == hash(Schema.of(paired))
+    assert Schema.of(stated) != COLLECTIONS["sudoku"].schema
+
+
+def test_a_schema_from_before_there_were_groups_has_none() -> None:
+    stored = {
+        key: rows for key, rows in COLLECTIONS["groups"].schema.as_json().items() if key in ("constraint", "relation")
+    }
+    old = Schema.from_json(stored)
+    assert old == COLLECTIONS["groups"].schema
+    assert old.groups == old.complete == ()
 
 
 def test_a_schema_says_what_it_holds() -> None:

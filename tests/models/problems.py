@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from outgrow.csp import GroundCSP, LiftedCSP
+from outgrow.csp import GroundCSP, Groups, LiftedCSP
 from outgrow.graphs import Puzzles
 from outgrow.puzzles import coloring, futoshiki, sudoku
 
@@ -73,6 +73,14 @@ TWOFOLD = LiftedCSP(
     relations={"neq": lambda a, b: a != b, "lt": lambda a, b: a < b},
     constraints=["tied(x, y) -> neq(x, y)", "tied(x, y) -> lt(x, y)"],
 )
+# Two predicates to state in groups, and one between them to state in pairs.
+UNITS = LiftedCSP(
+    predicates=["team(2)", "less(2)", "club(2)"],
+    relations={"neq": lambda a, b: a != b, "lt": lambda a, b: a < b},
+    constraints=["team(x, y) -> neq(x, y)", "less(x, y) -> lt(x, y)", "club(x, y) -> neq(x, y)"],
+)
+FAR = LiftedCSP(["set(2)"], {"far": lambda a, b: abs(a - b) > 1}, ["set(x, y) -> far(x, y)"])
+NAMED = LiftedCSP(["values(2)"], {"neq": lambda a, b: a != b}, ["values(x, y) -> neq(x, y)"])
 
 PROBLEMS: dict[str, Problem] = {
     "sudoku nbr": Problem.of([sudoku_csp("nbr")]),
@@ -104,4 +112,61 @@ PROBLEMS: dict[str, Problem] = {
         ]
     ),
     "twofold": Problem.of([TWOFOLD.ground(3, 3, {"tied": [(0, 1), (2, 1)]})]),
+}
+
+# Variable 5 is in no group, 2 in three of one type; groups of one, and one of nobody.
+ODD = UNITS.ground(
+    6,
+    3,
+    {
+        "team": Groups([[2, 0, 1], [], [2, 3], [4]]),
+        "less": [(0, 5), (1, 5)],
+        "club": Groups([[1, 2], [0, 2, 3, 1], [2]]),
+    },
+)
+# Puzzles that state their facts in groups, each of them in its own way.
+GROUPED: dict[str, Problem] = {
+    "odd groups": Problem.of([ODD]),
+    "groups of mixed sizes": Problem.of(
+        [
+            UNITS.ground(3, 5, {"team": Groups([[0, 1]]), "club": Groups([[2, 1], [2, 0]])}),
+            ODD,
+            UNITS.ground(4, 1, {"team": Groups([[3, 1, 0, 2]]), "club": Groups([[3]])}),
+            UNITS.ground(3, 4, {"less": [(2, 0), (2, 1)], "club": Groups([[0, 1, 2]])}),
+        ]
+    ),
+    "groups of one size": Problem.of(
+        [UNITS.ground(4, 3, {"team": Groups([[0, 1, 3]]), "club": Groups([[3, 2], [0, 2], [1, 2]])}), ODD]
+    ),
+    # A predicate without facts in the first puzzle, or in the last, and a puzzle without any at all.
+    "silent first": Problem.of([UNITS.ground(2, 3, {}), UNITS.ground(3, 2, {"club": Groups([[0, 1, 2]])})]),
+    "silent last": Problem.of([ODD, UNITS.ground(3, 3, {"team": Groups([[0, 2]])}), UNITS.ground(2, 4, {})]),
+    "groups alone": Problem.of([FAR.ground(4, 4, {"set": Groups([[0, 1], [1, 2, 3]])})]),
+    # As many groups as variables: rows of a table are no sources for all that.
+    "as many groups as variables": Problem.of(
+        [FAR.ground(2, 5, {"set": Groups([[0, 1], [0], [1]])}), FAR.ground(2, 1, {"set": Groups([[1, 0]])})]
+    ),
+    # The same memberships, and not as many groups.
+    "an empty group at the end": Problem.of(
+        [
+            FAR.ground(2, 3, {"set": Groups([[0, 1], [0], []])}),
+            FAR.ground(2, 3, {"set": Groups([[0, 1], [0]])}),
+            FAR.ground(2, 3, {"set": Groups([[0, 1]])}),
+        ]
+    ),
+    "groups of nobody": Problem.of([FAR.ground(2, 3, {"set": Groups([[], []])}), FAR.ground(2, 2, {})]),
+    "groups and many pairs": Problem.of(
+        [
+            UNITS.ground(
+                5,
+                4,
+                {
+                    "team": Groups([[0, 1, 2], [3, 4]]),
+                    "less": [(i, j) for i in range(5) for j in range(i)],
+                    "club": Groups([[0, 3, 4]]),
+                },
+            )
+        ]
+    ),
+    "called values": Problem.of([NAMED.ground(4, 3, {"values": Groups([[0, 1, 2], [2, 3]])})]),
 }

@@ -1,4 +1,4 @@
-"""Both models of the paper, slowly: one node, one edge and one vector at a time, as its equations have them.
+"""The models, slowly: one node, one edge, one group and one vector at a time, as the equations have them.
 
 Nothing is shared with the library but the parameters, read by name, and the statement of the CSP (its facts and relations). Every message
 is the whole MLP of both ends' states, put together by `torch.cat`; a graph is a set of (sender, receiver).
@@ -10,6 +10,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, count
+from math import log
 
 import torch
 from torch import Tensor
@@ -20,6 +21,8 @@ Parameters = Mapping[str, Tensor]
 Node = Hashable
 Edges = set[tuple[Node, Node]]  # (sender, receiver)
 States = Mapping[Node, Tensor]
+Start = tuple[States, States, States]  # what the first messages tell, h and c
+Scores = dict[tuple[int, int], Tensor]
 
 
 @dataclass(frozen=True)
@@ -38,11 +41,13 @@ class EdgeType:
 
 @dataclass(frozen=True)
 class Channel:
-    """Edges of one type in a message passing graph: z, its function f_z, and whether a_t is attention or plain."""
+    """Edges of one type in a message passing graph: z, its function f_z, whether a_t is attention or plain, and whether attention
+    grows sharper with the number of edges."""
 
     function: str
     attention: bool
     edges: Edges
+    sharpen: bool = False
 
     @cached_property
     def senders(self) -> dict[Node, list[Node]]:
@@ -53,7 +58,27 @@ class Channel:
         return found
 
 
+@dataclass(frozen=True)
+class Groups:
+    """Groups of nodes of one type: each pools what its members tell, and tells every member something."""
+
+    function: str
+    pooling: str
+    heads: int
+    members: Mapping[Node, Sequence[Node]]
+
+    @cached_property
+    def answers(self) -> Channel:
+        return Channel(self.function, False, {(g, member) for g, members in self.members.items() for member in members})
+
+
 # ---- Section 3: the two graphs
+
+
+def is_complete(csp: GroundCSP, relation: str) -> bool:
+    holds = csp.lifted.relations[relation]
+    values = range(1, max(csp.num_values, 16) + 1)
+    return all(holds(a, b) for a in values for b in values if a != b)
 
 
 def is_symmetric(csp: GroundCSP, relation: str) -> bool:
@@ -147,9 +172,33 @@ def average(p: Parameters, channel: Channel, node: Node, senders: States, receiv
     messages = [f(p, channel.function, other, h) for other in told]
     if not channel.attention:
         return torch.stack(messages).sum(0) / len(messages)
-    powers = [attention_logit(p, channel.function, other, h).exp() for other in told]
+    sharper = log(len(told)) if channel.sharpen else 1.0
+    powers = [(sharper * attention_logit(p, channel.function, other, h)).exp() for other in told]
     total = torch.stack(powers).sum()
     return torch.stack([power / total * message for power, message in zip(powers, messages, strict=True)]).sum(0)
+
+
+def pool(p: Parameters, groups: Groups, told: Sequence[Tensor]) -> Tensor:
+    """What a group makes of its members, column by column; with attention, each head looks after as many columns."""
+    values = [linear(p, f"pools.{groups.function}.value", h) for h in told]
+    powers: list[Tensor] = []  # of each head, one for every member
+    if groups.pooling == "attention":
+        looks = [linear(p, f"pools.{groups.function}.logit", h) for h in told]
+        powers = [torch.stack([(log(len(told)) * look[head]).exp() for look in looks]) for head in range(groups.heads)]
+    columns: list[Tensor] = []
+    for i in range(len(values[0])):
+        column = [value[i] for value in values]
+        if groups.pooling == "attention":
+            power = powers[i // (len(values[0]) // groups.heads)]
+            columns.append((power * torch.stack(column)).sum() / power.sum())
+        elif groups.pooling == "max":
+            columns.append(max(column, key=lambda x: float(x.detach())))
+        elif groups.pooling == "mean":
+            columns.append(torch.stack(column).sum() / len(column))
+        else:
+            assert groups.pooling == "logsumexp"
+            columns.append(torch.stack([x.exp() for x in column]).sum().log())
+    return torch.stack(columns)
 
 
 def layer_norm(p: Parameters, name: str, x: Tensor) -> Tensor:
@@ -169,25 +218,62 @@ def g(p: Parameters, name: str, h: Tensor, c: Tensor, m: Tensor, u: Tensor) -> t
 def pass_messages(
     p: Parameters,
     update: str,
-    channels: Sequence[Channel],
+    channels: Sequence[Channel | Groups],
     inputs: States,
     steps: int,
     still: States | None = None,
+    start: Start | None = None,
 ) -> list[dict[Node, Tensor]]:
     """The states of the nodes after every step; `still` are nodes that send and never change."""
-    states = dict(inputs)  # what the first messages tell
-    h: dict[Node, Tensor] = {node: torch.zeros_like(u) for node, u in inputs.items()}
-    c = dict(h)
+    zeros = {node: torch.zeros_like(u) for node, u in inputs.items()}
+    states, h, c = (inputs, zeros, zeros) if start is None else start  # the first messages tell the inputs
     history: list[dict[Node, Tensor]] = []
     for _ in range(steps):
         senders = {**states, **(still or {})}
-        m = {node: torch.cat([average(p, z, node, senders, states) for z in channels]) for node in inputs}
+        parts: list[tuple[Channel, States]] = []
+        for z in channels:
+            if isinstance(z, Channel):
+                parts.append((z, senders))
+            else:
+                told = {g: [states[member] for member in members] for g, members in z.members.items()}
+                parts.append((z.answers, {g: pool(p, z, members) for g, members in told.items() if members}))
+        m = {node: torch.cat([average(p, z, node, tellers, states) for z, tellers in parts]) for node in inputs}
         new = {node: g(p, update, h[node], c[node], m[node], u) for node, u in inputs.items()}
         h = {node: pair[0] for node, pair in new.items()}
         c = {node: pair[1] for node, pair in new.items()}
         states = dict(h)
         history.append(states)
     return history
+
+
+# ---- Nodes (variable, value)
+
+
+def score_nodes(
+    p: Parameters,
+    channels: Sequence[Channel | Groups],
+    csp: GroundCSP,
+    givens: Sequence[int],
+    steps: int,
+    start: Start | None,
+) -> list[Scores]:
+    """s(h_t(j, l)) at every step."""
+    u = {-1: p["inputs.weight"][0], 0: p["inputs.weight"][1], 1: p["inputs.weight"][2]}
+    nodes = [(j, v) for j in range(csp.num_variables) for v in range(1, csp.num_values + 1)]
+    inputs: dict[Node, Tensor] = {
+        (j, v): u[-1] if givens[j] == 0 else u[1] if givens[j] == v else u[0] for j, v in nodes
+    }
+    history = pass_messages(p, "update", channels, inputs, steps, start=start)
+    return [{node: linear(p, "score", states[node]).squeeze() for node in nodes} for states in history]
+
+
+def average_loss(scores: Scores, target: Sequence[int]) -> Tensor:
+    """Binary cross-entropy, averaged over all nodes."""
+    terms: list[Tensor] = []
+    for (j, v), s in scores.items():
+        probability = s.sigmoid()
+        terms.append(-(probability if target[j] == v else 1 - probability).log())
+    return torch.stack(terms).sum() / len(terms)
 
 
 # ---- Section 4.1
@@ -202,6 +288,7 @@ class SlowBinarized:
     order: str
     relation: str
     share_order: bool
+    sharpen: bool
 
     def channels(self, csp: GroundCSP) -> list[Channel]:
         constraints = constraint_types(csp)
@@ -210,30 +297,58 @@ class SlowBinarized:
         for q in constraints:
             rule = self.constraint if is_symmetric(csp, q.relation) else self.order
             edges: Edges = {((j, v), (k, v)) for j, k in q.edges for v in values}
-            found.append(Channel(constraint_function(q, constraints), rule == "attention", edges))
+            found.append(Channel(constraint_function(q, constraints), rule == "attention", edges, self.sharpen))
         for r in relation_types(csp):
             share = self.share_order and not is_symmetric(csp, r.relation)
             edges = {((j, v), (j, w)) for v, w in r.edges for j in variables}
-            found.append(Channel(relation_function(r, constraints, share), self.relation == "attention", edges))
+            function = relation_function(r, constraints, share)
+            found.append(Channel(function, self.relation == "attention", edges, self.sharpen))
         return found
 
-    def scores(self, csp: GroundCSP, givens: Sequence[int], steps: int) -> list[dict[tuple[int, int], Tensor]]:
-        """s(h_t(j, l)) at every step."""
-        u = {-1: self.p["inputs.weight"][0], 0: self.p["inputs.weight"][1], 1: self.p["inputs.weight"][2]}
-        inputs: dict[Node, Tensor] = {}
-        for j in range(csp.num_variables):
-            for v in range(1, csp.num_values + 1):
-                inputs[j, v] = u[-1] if givens[j] == 0 else u[1] if givens[j] == v else u[0]
-        history = pass_messages(self.p, "update", self.channels(csp), inputs, steps)
-        return [{node: linear(self.p, "score", h).squeeze() for node, h in states.items()} for states in history]
+    def scores(self, csp: GroundCSP, givens: Sequence[int], steps: int, start: Start | None = None) -> list[Scores]:
+        return score_nodes(self.p, self.channels(csp), csp, givens, steps, start)
 
-    def loss(self, scores: Mapping[tuple[int, int], Tensor], target: Sequence[int]) -> Tensor:
-        """Binary cross-entropy, averaged over all nodes."""
-        terms: list[Tensor] = []
-        for (j, v), s in scores.items():
-            probability = s.sigmoid()
-            terms.append(-(probability if target[j] == v else 1 - probability).log())
-        return torch.stack(terms).sum() / len(terms)
+    def loss(self, scores: Scores, target: Sequence[int]) -> Tensor:
+        return average_loss(scores, target)
+
+
+# ---- The grouped model
+
+
+@dataclass(frozen=True)
+class SlowGrouped:
+    """The grouped model; `predicates` are those whose facts come in groups."""
+
+    p: Parameters
+    heads: int
+    pooling: str
+    predicates: Sequence[str]
+
+    def channels(self, csp: GroundCSP) -> list[Channel | Groups]:
+        variables, values = range(csp.num_variables), range(1, csp.num_values + 1)
+        found: list[Channel | Groups] = []
+        for name in self.predicates:  # every group of variables, once for each value
+            copies: dict[Node, list[Node]] = {
+                (g, v): [(int(j), v) for j in group] for g, group in enumerate(csp.groups[name]) for v in values
+            }
+            found.append(Groups(f"group {name}", self.pooling, self.heads, copies))
+        own = "group values of a variable" if "values" in self.predicates else "group values"
+        found.append(Groups(own, self.pooling, self.heads, {j: [(j, v) for v in values] for j in variables}))
+        for q in constraint_types(csp):
+            if q.name not in self.predicates:
+                edges: Edges = {((j, v), (k, v)) for j, k in q.edges for v in values}
+                found.append(Channel(f"constraint {q.text} to {q.relation}", True, edges, sharpen=True))
+        for r in relation_types(csp):
+            if not is_complete(csp, r.relation):
+                edges = {((j, v), (j, w)) for v, w in r.edges for j in variables}
+                found.append(Channel(f"relation {r.text}", True, edges, sharpen=True))
+        return found
+
+    def scores(self, csp: GroundCSP, givens: Sequence[int], steps: int, start: Start | None = None) -> list[Scores]:
+        return score_nodes(self.p, self.channels(csp), csp, givens, steps, start)
+
+    def loss(self, scores: Scores, target: Sequence[int]) -> Tensor:
+        return average_loss(scores, target)
 
 
 # ---- Section 4.2
@@ -267,8 +382,8 @@ class SlowMultivalued:
         return pass_messages(self.p, "relation_update", channels, self.drawn(csp, draw), self.relation_steps)[-1]
 
     def scores(
-        self, csp: GroundCSP, givens: Sequence[int], steps: int, draw: Sequence[int]
-    ) -> list[dict[tuple[int, int], Tensor]]:
+        self, csp: GroundCSP, givens: Sequence[int], steps: int, draw: Sequence[int], start: Start | None = None
+    ) -> list[Scores]:
         """CMPG: s(h_t(j), embedding of l) at every step."""
         variables, values = range(csp.num_variables), range(1, csp.num_values + 1)
         embedding = self.embed(csp, draw)
@@ -292,11 +407,11 @@ class SlowMultivalued:
             channels.append(Channel(constraint_function(q, constraints), rule == "attention", edges))
         channels.append(Channel("assigned", False, assigned))
         channels.append(Channel("unassigned", self.unassigned == "attention", unassigned))
-        history = pass_messages(self.p, "update", channels, inputs, steps, still=embedding)
+        history = pass_messages(self.p, "update", channels, inputs, steps, still=embedding, start=start)
         keys = {v: linear(self.p, "score", embedding["value", v]) for v in values}
         return [{(j, v): states["variable", j] @ keys[v] for j in variables for v in values} for states in history]
 
-    def loss(self, scores: Mapping[tuple[int, int], Tensor], target: Sequence[int]) -> Tensor:
+    def loss(self, scores: Scores, target: Sequence[int]) -> Tensor:
         """Cross-entropy, averaged over variables."""
         terms: list[Tensor] = []
         for j in sorted({j for j, _ in scores}):

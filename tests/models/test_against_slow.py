@@ -1,4 +1,5 @@
-"""The models give what the paper's equations give, one edge at a time: scores at every step, losses, and the gradient of every parameter."""
+"""The models give what their equations give, one edge and group at a time: scores at every step, losses, and the gradient of every
+parameter."""
 
 from __future__ import annotations
 
@@ -7,11 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from problems import PROBLEMS, Problem
-from slow import SlowBinarized, SlowMultivalued
+from problems import GROUPED, PROBLEMS, Problem
+from slow import Node, SlowBinarized, SlowGrouped, SlowMultivalued, Start
 from torch import Tensor, nn
 
-from outgrow.models import BinarizedConfig, Config, Model, MultivaluedConfig, build_model
+from outgrow.models import BinarizedConfig, Config, GroupedConfig, Model, MultivaluedConfig, build_model
+from outgrow.models.layers import States
 
 SPARE = 3  # more embeddings than values
 WIDTH = 6
@@ -42,6 +44,29 @@ def make_draw(problem: Problem, max_values: int, seed: int = 0) -> Tensor:
     return torch.stack([torch.randperm(max_values, generator=generator)[: problem.max_values] for _ in problem.csps])
 
 
+def make_start(problem: Problem, config: Config, seed: int = 0) -> States:
+    """Any states: those of a model in the middle of its way."""
+    generator = torch.Generator().manual_seed(seed)
+    several = isinstance(config, MultivaluedConfig)  # its nodes are variables
+    nodes = sum(c.num_variables * (1 if several else c.num_values) for c in problem.csps)
+    return States(*(torch.randn(nodes, config.width, generator=generator) for _ in range(3)))
+
+
+def split_start(start: States, problem: Problem, config: Config) -> list[Start]:
+    """The same by puzzle and node."""
+    found: list[Start] = []
+    first = 0
+    for csp in problem.csps:
+        nodes: list[Node] = [("variable", j) for j in range(csp.num_variables)]
+        if not isinstance(config, MultivaluedConfig):
+            nodes = [(j, v) for j in range(csp.num_variables) for v in range(1, csp.num_values + 1)]
+        told, hidden, cell = (dict(zip(nodes, t[first : first + len(nodes)], strict=True)) for t in start)
+        found.append((told, hidden, cell))
+        first += len(nodes)
+    assert first == len(start.told)
+    return found
+
+
 def gradients(model: nn.Module, losses: list[Tensor], penalties: list[Tensor]) -> dict[str, Tensor]:
     """Of the losses at all steps, each with a weight of its own, and the penalties."""
     weights = torch.linspace(0.5, 1.5, sum(map(len, losses)), dtype=losses[0].dtype)
@@ -55,10 +80,12 @@ def gradients(model: nn.Module, losses: list[Tensor], penalties: list[Tensor]) -
     }
 
 
-def run_fast(model: Model, problem: Problem, steps: int, draw: Tensor | None) -> Result:
+def run_fast(
+    model: Model, problem: Problem, steps: int, draw: Tensor | None = None, start: States | None = None
+) -> Result:
     batch = problem.puzzles().batch(range(len(problem.csps)))
     prepared: Any = model.prepare(batch, draw)
-    scores = model(prepared, steps)
+    scores = model(prepared, steps, start)
     assert scores.shape == (steps, batch.num_variables, batch.max_values)
     assert batch.solutions is not None
     losses = model.loss(scores, prepared, batch.solutions)
@@ -73,26 +100,30 @@ def run_fast(model: Model, problem: Problem, steps: int, draw: Tensor | None) ->
     return Result(by_puzzle, each, penalties, gradients(model, each, penalties))
 
 
-def run_slow(model: Model, problem: Problem, steps: int, draw: Tensor | None) -> Result:
-    parameters = dict(model.named_parameters())
-    wanted = {
-        f.name
-        for f in fields(SlowBinarized if isinstance(model.config, BinarizedConfig) else SlowMultivalued)
-        if f.name != "p"
-    }
-    options: dict[str, Any] = {name: getattr(model.config, name) for name in wanted}
+def make_slow(model: Model, problem: Problem) -> SlowBinarized | SlowMultivalued | SlowGrouped:
+    parameters, config = dict(model.named_parameters()), model.config
+    if isinstance(config, GroupedConfig):
+        stated = {name for csp in problem.csps for name, groups in csp.groups.items() if groups}
+        predicates = [name for name in problem.csps[0].lifted.predicates if name in stated]
+        return SlowGrouped(parameters, config.heads, config.pooling, predicates)
+    slow = SlowBinarized if isinstance(config, BinarizedConfig) else SlowMultivalued
+    options: dict[str, Any] = {f.name: getattr(config, f.name) for f in fields(slow) if f.name != "p"}
+    return slow(parameters, **options)
+
+
+def run_slow(model: Model, problem: Problem, steps: int, draw: Tensor | None, start: States | None) -> Result:
+    slow = make_slow(model, problem)
+    starts = [None] * len(problem.csps) if start is None else split_start(start, problem, model.config)
     by_puzzle: list[list[Tensor]] = []
     losses: list[Tensor] = []
     penalties: list[Tensor] = []
     for i, (csp, givens, solution) in enumerate(zip(problem.csps, problem.givens, problem.solutions, strict=True)):
-        if isinstance(model.config, BinarizedConfig):
-            slow = SlowBinarized(parameters, **options)
-            scores = slow.scores(csp, givens.tolist(), steps)
-        else:
-            slow = SlowMultivalued(parameters, **options)
+        if isinstance(slow, SlowMultivalued):
             drawn = list(range(csp.num_values)) if draw is None else draw[i].tolist()
-            scores = slow.scores(csp, givens.tolist(), steps, drawn)
+            scores = slow.scores(csp, givens.tolist(), steps, drawn, starts[i])
             penalties.append(slow.penalty(csp, drawn))
+        else:
+            scores = slow.scores(csp, givens.tolist(), steps, starts[i])
         losses.append(torch.stack([slow.loss(s, solution.tolist()) for s in scores]))
         by_puzzle.append(
             [
@@ -108,10 +139,13 @@ def run_slow(model: Model, problem: Problem, steps: int, draw: Tensor | None) ->
     return Result(by_puzzle, losses, penalties, gradients(model, losses, penalties))
 
 
-def compare(problem: Problem, config: Config, steps: int, tolerance: float, *, drawn: bool = True) -> Result:
+def compare(
+    problem: Problem, config: Config, steps: int, tolerance: float, *, drawn: bool = True, started: bool = False
+) -> Result:
     model = make_model(problem, config)
+    start = make_start(problem, config) if started else None
     draw = make_draw(problem, config.max_values) if drawn and isinstance(config, MultivaluedConfig) else None
-    fast, slow = run_fast(model, problem, steps, draw), run_slow(model, problem, steps, draw)
+    fast, slow = run_fast(model, problem, steps, draw, start), run_slow(model, problem, steps, draw, start)
 
     def close(actual: Any, expected: Any, what: str) -> None:
         torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance, msg=lambda text: f"{what}\n{text}")
@@ -140,6 +174,12 @@ def test_multivalued_gives_what_the_equations_give(name: str) -> None:
     compare(problem, MultivaluedConfig(problem.max_values + SPARE, width=WIDTH, layers=2), 2, 1e-9)
 
 
+@pytest.mark.usefixtures("double")
+@pytest.mark.parametrize("name", [*PROBLEMS, *GROUPED])
+def test_grouped_gives_what_the_equations_give(name: str) -> None:
+    compare((PROBLEMS | GROUPED)[name], GroupedConfig(width=WIDTH, heads=2), 2, 1e-9)
+
+
 BINARIZED = {
     "all attention": BinarizedConfig(relation="attention"),
     "all mean": BinarizedConfig(constraint="mean", order="mean"),
@@ -157,6 +197,14 @@ BINARIZED = {
 def test_binarized_in_every_setting(name: str) -> None:
     config = BINARIZED[name]
     compare(PROBLEMS["several"], BinarizedConfig(**{**vars(config), "width": WIDTH}), 2, 1e-9)
+
+
+@pytest.mark.usefixtures("double")
+@pytest.mark.parametrize("relation", ["mean", "attention"])
+def test_binarized_and_sharpened(relation: Any) -> None:
+    """Variables have from none to four edges here, so logits are multiplied by everything from 0 to log 4."""
+    config = BinarizedConfig(width=WIDTH, layers=1, relation=relation, sharpen=True)
+    compare(GROUPED["groups and many pairs"], config, 2, 1e-9)
 
 
 MULTIVALUED = {
@@ -184,6 +232,45 @@ def test_multivalued_in_every_setting(name: str, problem: str) -> None:
     compare(PROBLEMS[problem], MultivaluedConfig(max_values=max_values, width=WIDTH, **options), 2, 1e-9)
 
 
+GROUPS: dict[str, GroupedConfig] = {
+    "one head": GroupedConfig(heads=1),
+    "three heads": GroupedConfig(heads=3),
+    "two layers": GroupedConfig(layers=2, heads=2),
+    "max": GroupedConfig(pooling="max", heads=1),
+    "mean": GroupedConfig(pooling="mean", heads=2),
+    "logsumexp": GroupedConfig(pooling="logsumexp", heads=3, layers=2),
+}
+
+
+@pytest.mark.usefixtures("double")
+@pytest.mark.parametrize("name", GROUPS)
+def test_grouped_in_every_setting(name: str) -> None:
+    config = GroupedConfig(**{**vars(GROUPS[name]), "width": WIDTH})
+    compare(GROUPED["groups of mixed sizes"], config, 2, 1e-9)
+
+
+@pytest.mark.usefixtures("double")
+@pytest.mark.parametrize("pooling", ["attention", "max", "mean", "logsumexp"])
+def test_whatever_pools_empty_groups_and_groups_of_one(pooling: Any) -> None:
+    for name in ("an empty group at the end", "groups of nobody"):
+        compare(GROUPED[name], GroupedConfig(width=WIDTH, heads=2, pooling=pooling), 2, 1e-9)
+
+
+CONFIGS: dict[str, Config] = {
+    "binarized": BinarizedConfig(width=WIDTH, layers=2),
+    "multivalued": MultivaluedConfig(4 + SPARE, width=WIDTH, layers=2),
+    "grouped": GroupedConfig(width=WIDTH, heads=2),
+}
+
+
+@pytest.mark.usefixtures("double")
+@pytest.mark.parametrize("kind", CONFIGS)
+@pytest.mark.parametrize("name", ["futoshiki units", "coloring 2, 4, 1 and 3"])
+def test_from_any_states(kind: str, name: str) -> None:
+    """The first messages tell the states given, and the inputs are remembered all the same."""
+    compare(PROBLEMS[name], CONFIGS[kind], 2, 1e-9, started=True)
+
+
 @pytest.mark.usefixtures("double")
 def test_without_a_draw_values_have_the_first_embeddings() -> None:
     problem = PROBLEMS["futoshiki 3 and 4"]
@@ -197,6 +284,7 @@ def test_more_steps() -> None:
     problem = PROBLEMS["coloring"]
     compare(problem, BinarizedConfig(width=WIDTH), 5, 1e-9)
     compare(problem, MultivaluedConfig(problem.max_values, width=WIDTH, relation_steps=3), 5, 1e-9)
+    compare(GROUPED["odd groups"], GroupedConfig(width=WIDTH, heads=3), 5, 1e-9)
 
 
 @pytest.mark.parametrize("name", ["futoshiki units", "coloring 2, 4, 1 and 3"])
@@ -206,14 +294,24 @@ def test_single_precision(name: str) -> None:
     compare(problem, MultivaluedConfig(problem.max_values + SPARE, width=WIDTH), 2, 1e-5)
 
 
+@pytest.mark.parametrize("name", ["futoshiki units", "coloring 2, 4, 1 and 3", *GROUPED])
+def test_single_precision_in_groups(name: str) -> None:
+    compare((PROBLEMS | GROUPED)[name], GroupedConfig(width=WIDTH, heads=2), 2, 1e-5)
+
+
 @pytest.mark.usefixtures("double")
 def test_every_gradient_is_there() -> None:
     """The comparison would pass if both sides were zero."""
-    problem = PROBLEMS["futoshiki nbr"]
+    futoshiki, dense = PROBLEMS["futoshiki nbr"], GROUPED["groups and many pairs"]
     # At a single relation step there is nothing to recall yet.
-    multivalued = MultivaluedConfig(problem.max_values, width=WIDTH, layers=2, relation_steps=2)
-    for config in (BinarizedConfig(width=WIDTH, layers=2), multivalued):
-        found = run_fast(make_model(problem, config), problem, 2, None).gradients
+    multivalued = MultivaluedConfig(futoshiki.max_values, width=WIDTH, layers=2, relation_steps=2)
+    for problem, config in (
+        (futoshiki, BinarizedConfig(width=WIDTH, layers=2)),
+        (futoshiki, multivalued),
+        (dense, GroupedConfig(width=WIDTH, heads=2)),
+        (dense, BinarizedConfig(width=WIDTH, sharpen=True, relation="attention")),
+    ):
+        found = run_fast(make_model(problem, config), problem, 2).gradients
         still = {name for name, gradient in found.items() if gradient.abs().max() < 1e-6}
         # The same number is added to the scores of all values: a softmax does not see it.
         assert still == ({"score.bias"} if config is multivalued else set())

@@ -1,4 +1,4 @@
-"""What must hold of the models whatever their weights: symmetries, batches, sizes, draws, steps, dropout."""
+"""What must hold of the models whatever their weights: symmetries, batches, sizes, draws, steps, noise, dropout."""
 
 from __future__ import annotations
 
@@ -8,35 +8,55 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from problems import DOUBLE, PROBLEMS, SEVERAL, TWOFOLD, Problem, coloring_csp, futoshiki_csp, sudoku_csp
-from torch import Tensor, nn
+from problems import (
+    DOUBLE,
+    FAR,
+    GROUPED,
+    NAMED,
+    ODD,
+    PROBLEMS,
+    SEVERAL,
+    TWOFOLD,
+    UNITS,
+    Problem,
+    coloring_csp,
+    futoshiki_csp,
+    sudoku_csp,
+)
+from torch import Tensor
 
-from outgrow.csp import GroundCSP
+from outgrow.csp import GroundCSP, Groups
 from outgrow.errors import OutgrowError
-from outgrow.graphs import Puzzles, Schema, binarize
+from outgrow.graphs import Puzzles, Schema
+from outgrow.kernels import Neighbors
 from outgrow.models import (
     MODELS,
     Binarized,
     BinarizedConfig,
     Config,
+    Grouped,
+    GroupedConfig,
     Model,
     Multivalued,
     MultivaluedConfig,
     build_model,
 )
+from outgrow.models.layers import LayerNormLSTM, States, add_noise
 
 WIDTH = 6
 MAX_VALUES = 9
 CONFIGS: dict[str, Config] = {
     "binarized": BinarizedConfig(width=WIDTH, layers=2, dropout=0.5),
     "multivalued": MultivaluedConfig(MAX_VALUES, width=WIDTH, layers=2, dropout=0.5),
+    "grouped": GroupedConfig(width=WIDTH, heads=2, dropout=0.5),
 }
 each_model = pytest.mark.parametrize("kind", CONFIGS)
 pytestmark = pytest.mark.usefixtures("double")
 
 
-def make_model(kind: str, csp: GroundCSP, seed: int = 0, **options: Any) -> Model:
-    model = build_model(Schema.of(csp), type(CONFIGS[kind])(**{**vars(CONFIGS[kind]), **options}))
+def make_model(kind: str, csp: GroundCSP | Schema, seed: int = 0, **options: Any) -> Model:
+    schema = csp if isinstance(csp, Schema) else Schema.of(csp)
+    model = build_model(schema, type(CONFIGS[kind])(**{**vars(CONFIGS[kind]), **options}))
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -58,17 +78,21 @@ def assert_close(actual: Tensor, expected: Tensor) -> None:
 
 
 def rename(csp: GroundCSP, new: np.ndarray) -> GroundCSP:
-    """Variable i is called new[i]."""
-    return csp.lifted.ground(csp.num_variables, csp.num_values, {p: new[pairs] for p, pairs in csp.pairs.items()})
+    """Variable i is called new[i]; groups stay groups, which is what the grouped model sees."""
+    facts = {p: Groups(new[g] for g in csp.groups[p]) if csp.groups[p] else new[csp.pairs[p]] for p in csp.pairs}
+    return csp.lifted.ground(csp.num_variables, csp.num_values, facts)
 
 
 # ---- symmetries
 
 
 @each_model
-@pytest.mark.parametrize("name", ["sudoku units", "futoshiki 3 and 4", "coloring 2, 4, 1 and 3", "double", "several"])
+@pytest.mark.parametrize(
+    "name",
+    ["sudoku units", "futoshiki 3 and 4", "coloring 2, 4, 1 and 3", "double", "several", "groups of mixed sizes"],
+)
 def test_variables_have_no_order(kind: str, name: str) -> None:
-    problem = PROBLEMS[name]
+    problem = (PROBLEMS | GROUPED)[name]
     random = np.random.default_rng(0)
     for csp, givens in zip(problem.csps, problem.givens, strict=True):
         model = make_model(kind, csp)
@@ -78,8 +102,29 @@ def test_variables_have_no_order(kind: str, name: str) -> None:
         assert_close(run_one(model, rename(csp, new), moved)[:, new], run_one(model, csp, givens))
 
 
+@each_model
+@pytest.mark.parametrize("name", ["odd groups", "groups of one size", "sudoku units"])
+def test_groups_and_their_members_have_no_order(kind: str, name: str) -> None:
+    problem = (PROBLEMS | GROUPED)[name]
+    random = np.random.default_rng(0)
+    for csp, givens in zip(problem.csps, problem.givens, strict=True):
+        facts: dict[str, Any] = dict(csp.pairs)
+        for predicate, groups in csp.groups.items():
+            if groups:
+                order = random.permutation(len(groups))
+                facts[predicate] = Groups(random.permutation(groups[i].tolist()) for i in order)
+        shuffled = csp.lifted.ground(csp.num_variables, csp.num_values, facts)
+        assert any(
+            [g.tolist() for g in groups] != [g.tolist() for g in csp.groups[name]]
+            for name, groups in shuffled.groups.items()
+        )
+        model = make_model(kind, csp)
+        assert_close(run_one(model, shuffled, givens), run_one(model, csp, givens))
+
+
 SYMMETRIC = {
     "sudoku": sudoku_csp("nbr"),
+    "sudoku by units": sudoku_csp("units"),
     "coloring": coloring_csp(6, [(0, 1), (1, 2), (2, 0), (3, 2), (4, 0)], 4),
 }
 
@@ -115,9 +160,10 @@ def test_values_have_an_order_where_a_relation_gives_one(kind: str) -> None:
     assert gap.abs().max() > 1e-3
 
 
-def test_values_without_a_given_are_alike_in_the_binarized_model() -> None:
+@pytest.mark.parametrize("kind", ["binarized", "grouped"])
+def test_values_without_a_given_are_alike_where_nodes_have_values(kind: str) -> None:
     csp = sudoku_csp("units")
-    scores = run_one(make_model("binarized", csp), csp, np.where(np.arange(16) == 5, 2, 0))
+    scores = run_one(make_model(kind, csp), csp, np.where(np.arange(16) == 5, 2, 0))
     assert_close(scores[:, :, [0, 2, 3]], scores[:, :, :1].expand(-1, -1, 3))
     assert (scores[:, :, 0] - scores[:, :, 1]).abs().max() > 1e-3
 
@@ -150,6 +196,15 @@ def mixtures() -> dict[str, Problem]:
         ),
         "own": Problem.of(own),
         "double": Problem.of([DOUBLE.ground(2, 2, {}), DOUBLE.ground(3, 6, {"half": [(0, 1)]})]),
+        "groups": Problem.of(
+            [
+                ODD,
+                UNITS.ground(3, 5, {"team": Groups([[0, 1]]), "club": Groups([[2, 1], [2, 0], []])}),
+                UNITS.ground(2, 1, {}),
+                UNITS.ground(7, 2, {"club": Groups([[3, 2, 1], [6, 5, 4, 0]]), "less": [(0, 1)]}),
+                UNITS.ground(3, 5, {"team": Groups([[0, 1]]), "club": Groups([[2, 1], [2, 0]])}),
+            ]
+        ),
     }
 
 
@@ -217,14 +272,24 @@ def test_gradients_of_a_batch_add_up(kind: str, name: str) -> None:
         assert whole.isfinite().all()
 
 
-def test_a_broken_puzzle_does_not_break_its_neighbors() -> None:
-    """NaN in the states of one puzzle stays there: padding names its own row."""
-    problem = MIXTURES["coloring"]
+@pytest.mark.parametrize(
+    ("kind", "name", "chosen"),
+    [
+        ("binarized", "coloring", [0, 2, 5]),
+        ("grouped", "coloring", [0, 2, 5]),
+        ("grouped", "sudoku", [0, 2, 0]),
+        ("grouped", "groups", [1, 0, 4]),
+        ("grouped", "groups", [0, 1, 0]),
+    ],
+)
+def test_a_broken_puzzle_does_not_break_its_neighbors(kind: str, name: str, chosen: list[int]) -> None:
+    """NaN in the states of one puzzle stays there: padding names its own row, or one of its own puzzle."""
+    problem = MIXTURES[name]
     puzzles = problem.puzzles()
-    model = make_model("binarized", problem.csps[0])
-    assert isinstance(model, Binarized)
-    batch = puzzles.batch([0, 2, 5])
-    graph = binarize(batch)
+    model = make_model(kind, problem.csps[0])
+    assert isinstance(model, Binarized | Grouped)
+    batch = puzzles.batch(chosen)
+    graph: Any = model.prepare(batch)
     state = model.inputs(graph.known)
     remembered, zeros = model.update.remember(state), torch.zeros_like(state)
     clean, _ = model.step(graph, remembered, state, zeros, zeros)
@@ -254,8 +319,9 @@ def test_a_broken_embedding_does_not_break_those_who_did_not_draw_it() -> None:
 # ---- sizes
 
 
-def test_a_binarized_model_runs_at_any_size() -> None:
-    model = make_model("binarized", sudoku_csp("units"))
+@pytest.mark.parametrize("kind", ["binarized", "grouped"])
+def test_a_model_of_nodes_runs_at_any_size(kind: str) -> None:
+    model = make_model(kind, sudoku_csp("units"))
     assert model.max_values is None
     for rows, columns in ((1, 1), (1, 2), (2, 3), (3, 3), (2, 5)):
         csp = sudoku_csp("units", rows, columns)
@@ -365,6 +431,84 @@ def test_more_steps_go_on_from_fewer(kind: str) -> None:
 
 
 @each_model
+@pytest.mark.parametrize("name", ["several", "groups of mixed sizes", "sudoku units"])
+def test_a_walk_in_two_pieces_is_one_walk(kind: str, name: str) -> None:
+    problem = (PROBLEMS | GROUPED)[name]
+    puzzles = problem.puzzles()
+    model = make_model(kind, puzzles.schema)
+    everything = range(len(puzzles))
+    prepared: Any = model.prepare(puzzles.batch(everything))
+    walked = list(model.walk(prepared, 5))
+    scores = torch.stack([found for _, found in walked])
+    assert torch.equal(scores, model(prepared, 5))
+    assert torch.equal(scores, model(prepared, 5, model.start(prepared)))
+    for first in (1, 2, 4):
+        *_, (reached, _) = model.walk(prepared, first)
+        assert all(torch.equal(a, b) for a, b in zip(reached, walked[first - 1][0], strict=True))
+        again: Any = model.prepare(puzzles.batch(everything))  # nothing is kept in the graph
+        assert torch.equal(model(again, 5 - first, reached), scores[first:])
+        assert torch.equal(reached.told, reached.hidden)
+    assert [found.shape for found in walked[0][0]] == [found.shape for found in model.start(prepared)]
+
+
+@each_model
+def test_givens_are_remembered_on_the_way(kind: str) -> None:
+    """From the same states, other givens make other scores."""
+    csp = sudoku_csp("units")
+    model = make_model(kind, csp)
+    puzzles = Puzzles([csp, csp], [np.zeros(16, dtype=int), np.arange(16) % 5])
+    none, some = (model.prepare(puzzles.batch([i])) for i in (0, 1))
+    *_, (reached, _) = model.walk(none, 2)  # pyright: ignore[reportArgumentType]
+    assert (model(none, 1, reached) - model(some, 1, reached)).abs().max() > 1e-3
+
+
+# ---- noise
+
+
+@each_model
+def test_noise_is_for_those_who_ask(kind: str) -> None:
+    problem = GROUPED["groups of mixed sizes"]
+    model = make_model(kind, problem.puzzles().schema)
+    prepared: Any = model.prepare(problem.puzzles().batch(range(4)))
+    before = torch.get_rng_state()
+    quiet = model.start(prepared)
+    assert torch.equal(torch.get_rng_state(), before)  # who draws nothing leaves others their draws
+    assert not quiet.hidden.any()
+    assert not quiet.cell.any()
+    assert all(torch.equal(a, b) for a, b in zip(quiet, model.start(prepared, 0.0), strict=True))
+    noisy: list[States] = []
+    for seed in (0, 1, 0):
+        torch.manual_seed(seed)
+        noisy.append(model.start(prepared, 0.5))
+        assert torch.equal(noisy[-1].told, quiet.told)
+    assert all(torch.equal(a, b) for a, b in zip(noisy[0], noisy[2], strict=True))
+    assert not torch.equal(noisy[0].hidden, noisy[1].hidden)
+    assert not torch.equal(noisy[0].cell, noisy[1].cell)
+    assert not torch.equal(noisy[0].hidden, noisy[0].cell)
+    assert not torch.equal(model(prepared, 2, noisy[0]), model(prepared, 2))
+
+
+def test_noise_comes_on_top_of_states() -> None:
+    states = States(torch.randn(50, WIDTH), torch.full((50, WIDTH), 100.0), torch.full((50, WIDTH), -100.0))
+    assert add_noise(states, 0.0) is states
+    told, hidden, cell = add_noise(states, 1.0)
+    assert torch.equal(told, states.told)
+    assert 0 < (hidden - 100).abs().max() < 10
+    assert 0 < (cell + 100).abs().max() < 10
+
+
+@each_model
+def test_noise_has_the_deviation_asked_for(kind: str) -> None:
+    csp = sudoku_csp("units", 3, 3)
+    model = make_model(kind, csp)
+    prepared: Any = model.prepare(Puzzles([csp], [np.zeros(81, dtype=int)]).batch([0]))
+    for scale in (0.1, 2.0):
+        for noise in model.start(prepared, scale)[1:]:
+            assert noise.std().item() == pytest.approx(scale, rel=0.15)
+            assert abs(noise.mean().item()) < 0.2 * scale
+
+
+@each_model
 def test_without_gradients_nothing_changes(kind: str) -> None:
     problem = PROBLEMS["futoshiki nbr"]
     model = make_model(kind, problem.csps[0])
@@ -416,13 +560,13 @@ def test_the_relation_graph_of_values_has_no_dropout() -> None:
 @each_model
 def test_every_type_of_messages_is_dropped_element_by_element(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a node hears one message of a type, its elements are dropped or doubled; where it hears several, anything between."""
-    csp = futoshiki_csp(2, [(0, 1), (2, 3), (0, 2)], "nbr")
+    csp = futoshiki_csp(2, [(0, 1), (2, 3), (0, 2)], "units")
     model = make_model(kind, csp)
     puzzles = Puzzles([csp], [np.array([0, 2, 1, 0])])
     heard: list[Tensor] = []
     forward = type(model.update).forward
 
-    def watch(self: nn.Module, messages: Tensor, *rest: Tensor) -> Any:
+    def watch(self: LayerNormLSTM, messages: Tensor, *rest: Tensor) -> Any:
         if self is model.update:
             heard.append(messages.detach())
         return forward(self, messages, *rest)
@@ -437,12 +581,13 @@ def test_every_type_of_messages_is_dropped_element_by_element(kind: str, monkeyp
         run(model, puzzles, [0], 1)
     dropped = torch.stack(heard)  # (seeds, nodes, types * width)
     prepared: Any = model.prepare(puzzles.batch([0]))
-    graph = prepared if isinstance(model, Binarized) else prepared.graph
-    tables = (
-        (*graph.constraint, *graph.relation)
-        if isinstance(model, Binarized)
-        else (*graph.constraint, graph.assigned, graph.unassigned)
-    )
+    tables: tuple[Neighbors, ...]
+    if isinstance(model, Multivalued):
+        tables = (*prepared.graph.constraint, prepared.graph.assigned, prepared.graph.unassigned)
+    else:
+        tables = (*prepared.constraint, *prepared.relation)
+    if isinstance(model, Grouped):
+        tables = (*(g.memberships for g in (*prepared.groups, prepared.values)), *tables)
     single = 0
     for i, table in enumerate(tables):
         degree = table.degree * torch.ones(len(table.source)) if table.mask is None else table.mask.sum(1)
@@ -475,6 +620,16 @@ def test_which_edges_share_a_function() -> None:
     assert functions("multivalued", order) == [*between, *orders]
     assert functions("multivalued", order, share_order=True) == between
     assert functions("multivalued", order, share_neq=False) == [*between, "relation neq", *orders]
+    # Of the grouped model, groups of each type, of the values of a variable, and edges that groups do not stand for.
+    edges = ["constraint less to lt", "constraint less reversed to lt", *orders]
+    assert functions("grouped", order) == ["group nbr", "group values", *edges]
+    assert functions("grouped", units) == ["group row", "group col", "group values", *edges]
+    assert functions("grouped", coloring_csp(2, [(0, 1)], 2)) == ["group values", "constraint edge to neq"]
+    assert functions("grouped", sudoku_csp("nbr")) == ["group nbr", "group values"]
+    far = FAR.ground(2, 3, {"set": Groups([[0, 1]])})
+    assert functions("grouped", far) == ["group set", "group values", "relation far"]
+    named = NAMED.ground(2, 3, {"values": Groups([[0, 1]])})
+    assert functions("grouped", named) == ["group values", "group values of a variable"]
     # Rows and columns both ask for neq: there is no one function to share.
     typed = ["constraint row", "constraint col", "constraint less", "constraint less reversed"]
     assert functions("multivalued", units) == [*typed, "assigned", "unassigned", "relation neq", *orders]
@@ -494,9 +649,26 @@ def test_only_functions_that_attend_have_attention() -> None:
     assert attending("binarized", constraint="mean", order="mean", relation="attention") == {"relation neq", *order}
     assert attending("multivalued") == {"constraint nbr", "unassigned"}
     assert attending("multivalued", unassigned="mean", order="attention") == {"constraint nbr", *order}
+    directions = {"constraint less to lt", "constraint less reversed to lt", "relation lt", "relation lt reversed"}
+    assert attending("grouped") == directions
 
 
-@each_model
+@pytest.mark.parametrize("pooling", ["attention", "max", "mean", "logsumexp"])
+def test_every_parameter_is_of_use(pooling: Any) -> None:
+    """One without a gradient stops those who train on several machines: also in a batch of puzzles without facts."""
+    puzzles = GROUPED["silent last"].puzzles()
+    model = make_model("grouped", puzzles.schema, pooling=pooling)
+    for chosen in ([0, 1, 2], [1], [2, 2]):
+        batch = puzzles.batch(chosen)
+        prepared: Any = model.prepare(batch)
+        assert batch.solutions is not None
+        model.zero_grad()
+        model.loss(model(prepared, 2), prepared, batch.solutions).sum().backward()
+        assert [name for name, p in model.named_parameters() if p.grad is None] == []
+    assert any("logit" in name for name, _ in model.named_parameters()) == (pooling == "attention")
+
+
+@pytest.mark.parametrize("kind", ["binarized", "multivalued"])
 def test_every_type_of_edges_has_a_function_of_its_own(kind: str) -> None:
     """Also where one predicate asks for two relations."""
     csp = TWOFOLD.ground(3, 3, {"tied": [(0, 1), (2, 1)]})
@@ -504,6 +676,18 @@ def test_every_type_of_edges_has_a_function_of_its_own(kind: str) -> None:
     found = functions(kind, csp, share_order=False, **options)
     assert len([name for name in found if name.startswith("constraint")]) == 3
     assert len([name for name in found if name.startswith("relation")]) == 3
+
+
+def test_every_type_of_groups_and_edges_has_a_function_of_its_own() -> None:
+    found = functions("grouped", TWOFOLD.ground(3, 3, {"tied": [(0, 1), (2, 1)]}))
+    pairs = ["constraint tied to neq", "constraint tied to lt", "constraint tied reversed to lt"]
+    assert found == ["group values", *pairs, "relation lt", "relation lt reversed"]
+    assert functions("grouped", TWOFOLD.ground(3, 3, {"tied": Groups([[0, 1]])})) == [
+        "group tied",
+        "group values",
+        "relation lt",
+        "relation lt reversed",
+    ]
 
 
 def test_models_are_built_by_their_configuration() -> None:
@@ -536,7 +720,7 @@ def test_the_defaults_are_those_of_the_paper() -> None:
     "options",
     [{"width": 0}, {"width": 5000}, {"steps": 0}, {"layers": 0}, {"layers": 65}, {"dropout": 1.0}, {"dropout": -0.1}],
 )
-@pytest.mark.parametrize("config", [BinarizedConfig, MultivaluedConfig])
+@pytest.mark.parametrize("config", [BinarizedConfig, MultivaluedConfig, GroupedConfig])
 def test_settings_no_model_can_have_are_refused(config: type[Config], options: dict[str, Any]) -> None:
     (name,) = options
     with pytest.raises(ValueError, match=f"^{name} is"):
@@ -545,3 +729,67 @@ def test_settings_no_model_can_have_are_refused(config: type[Config], options: d
         MultivaluedConfig(max_values=0)
     with pytest.raises(ValueError, match="relation_steps is 0"):
         MultivaluedConfig(relation_steps=0)
+    with pytest.raises(ValueError, match=r"^heads is 0"):
+        GroupedConfig(heads=0)
+    with pytest.raises(ValueError, match="width is 96, which 5 heads cannot share evenly"):
+        GroupedConfig(heads=5)
+
+
+# ---- groups
+
+
+def test_facts_in_pairs_are_not_overlooked() -> None:
+    """The grouped model leaves out the edges that groups stand for: who has no groups must not be solved without constraints."""
+    stated = UNITS.ground(3, 3, {"team": Groups([[0, 1]]), "club": Groups([[1, 2]])})
+    paired = UNITS.ground(3, 3, {"team": [(0, 1), (1, 0)], "club": Groups([[1, 2]])})
+    givens = np.zeros(3, dtype=int)
+    for csps in ([paired], [stated, paired], [paired, stated]):
+        puzzles = Puzzles(csps, [givens] * len(csps))
+        for kind in ("binarized", "multivalued"):
+            assert run(make_model(kind, stated), puzzles, list(range(len(csps)))).isfinite().all()
+        model = make_model("grouped", stated)
+        with pytest.raises(OutgrowError) as error:
+            run(model, puzzles, list(range(len(csps))))
+        assert str(error.value) == "team is stated in pairs, and the model knows it in groups; state it as Groups(...)"
+        with pytest.raises(OutgrowError):
+            run(model, puzzles, [csps.index(paired)])
+    # The other puzzle of the collection can be solved.
+    puzzles = Puzzles([paired, stated], [givens] * 2)
+    assert_close(
+        run(make_model("grouped", stated), puzzles, [1]), run_one(make_model("grouped", stated), stated, givens)
+    )
+
+
+def test_a_model_of_pairs_takes_groups_as_well() -> None:
+    """A group stands for the pairs of its members, which is how this model knows the predicate."""
+    pairs = [(0, 1), (1, 0), (0, 2), (2, 0), (1, 2), (2, 1), (2, 3), (3, 2)]
+    paired, stated = (UNITS.ground(4, 3, {"team": facts}) for facts in (pairs, Groups([[2, 0, 1], [2, 3]])))
+    model = make_model("grouped", paired)
+    givens = [0, 1, 0, 2]
+    assert_close(run_one(model, stated, givens), run_one(model, paired, givens))
+    assert (run_one(make_model("grouped", stated), stated, givens) - run_one(model, paired, givens)).abs().max() > 1e-3
+
+
+def test_groups_are_known_by_name() -> None:
+    """Whatever else the other puzzles of a collection state in groups, or do not."""
+    both = UNITS.ground(3, 3, {"team": Groups([[0, 1]]), "club": Groups([[1, 2]])})
+    team, club = (UNITS.ground(3, 3, {name: Groups([[0, 1]])}) for name in ("team", "club"))
+    nothing = UNITS.ground(3, 3, {})
+    givens = np.array([0, 1, 0])
+    model = make_model("grouped", both)
+    alone = [run_one(model, csp, givens) for csp in (team, club, nothing)]
+    together = run(model, Puzzles([team, club, nothing, both], [givens] * 4), [0, 1, 2])
+    assert_close(together, torch.cat(alone, dim=1))
+    gaps = [(a - b).abs().max() for a, b in ((alone[0], alone[1]), (alone[0], alone[2]), (alone[1], alone[2]))]
+    assert min(gaps) > 1e-3
+
+
+def test_a_predicate_without_constraints_is_of_no_account() -> None:
+    """As no edge, so no group: edges of such facts do not exist either."""
+    csp = TWOFOLD.ground(3, 3, {"tied": [(0, 1)]})
+    more = type(csp.lifted)(["idle(2)", "tied(2)"], csp.lifted.relations, csp.lifted.constraints)
+    idle = more.ground(3, 3, {"idle": Groups([[0, 1, 2]]), "tied": [(0, 1)]})
+    assert Schema.of(idle).groups == ()
+    assert_close(
+        run_one(make_model("grouped", idle), idle, [0, 2, 0]), run_one(make_model("grouped", csp), csp, [0, 2, 0])
+    )

@@ -336,7 +336,23 @@ def test_a_first_loss_that_is_high_is_not_divergence(tmp_path: Path, plant: Any)
     assert about(tmp_path / "checkpoint.safetensors")["progress"]["first_loss"] == pytest.approx(first)
 
 
-def test_a_loss_of_guessing_after_a_good_start_is_not_divergence(tmp_path: Path, plant: Any) -> None:
+@pytest.mark.parametrize("steps", [0, 9])
+def test_a_loss_of_guessing_after_a_good_start_is_not_divergence(tmp_path: Path, plant: Any, steps: int) -> None:
     plant(lambda update, recoveries: update == 0, lambda losses, model: losses._replace(total=losses.total * 1e-6))
-    assert train(tiny(), tmp_path, device="cpu").stopped == "done"
+    assert (
+        train(tiny(steps=steps), tmp_path, device="cpu").stopped == "done"
+    )  # guessing costs as much at every graded step
     assert not events(tmp_path, "recover")
+
+
+@pytest.mark.parametrize(("steps", "failures"), [(1, 1), (0, 0), (9, 0)])  # the model's own are 2
+def test_how_far_is_too_far_above_guessing_goes_by_the_graded_steps(
+    tmp_path: Path, plant: Any, steps: int, failures: int
+) -> None:
+    high = 4.5 * math.log(2)  # one step's guessing four and a half times, two steps' half as often
+    plant(
+        lambda update, recoveries: update == 1 and not recoveries,
+        lambda losses, model: losses._replace(total=losses.total * 0 + high),
+    )
+    train(tiny(steps=steps, updates=2), tmp_path, device="cpu")
+    assert len(events(tmp_path, "recover")) == failures

@@ -1,4 +1,4 @@
-"""Training on a GPU: bf16, recorded updates, and checkpoints that go back and forth."""
+"""Training on a GPU: bf16, recorded updates, and checkpoints that go back and forth. What is recorded, piece by piece: test_replay.py."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny import KINDS, about, assert_finite, color_graphs, events, read, tiny
+from tiny import KINDS, about, assert_finite, color_graphs, events, read, rich, tiny
 
 from outgrow.train import Recipe, train
 from outgrow.train.objective import Losses, Objective
@@ -61,7 +61,7 @@ def test_precision_is_bf16_unless_asked_otherwise(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_recorded_updates_learn_what_plain_ones_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    extra = {} if kind == "binarized" else {"max_values": 7}
+    extra = {"max_values": 7} if kind == "multivalued" else {}
     recipe = tiny(kind, model=extra, precision="fp32", updates=12)
     plain = learn(recipe, tmp_path / "plain")
     replayed = count(monkeypatch, Replay, "backward")
@@ -72,6 +72,28 @@ def test_recorded_updates_learn_what_plain_ones_do(tmp_path: Path, monkeypatch: 
     for key in ("final_loss", "grad_norm", "accuracy"):
         one, other = ([e[key] for e in events(tmp_path / run, "update")] for run in ("plain", "replay"))
         assert other == pytest.approx(one, rel=5e-2, abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_recorded_updates_of_several_sets_with_free_steps_learn_what_plain_ones_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    recipe = rich(kind, noise=0.0, precision="fp32", updates=16)
+    plain = learn(recipe, tmp_path / "plain")
+    replayed = count(monkeypatch, Replay, "backward")
+    recorded = count(monkeypatch, Replay, "_record")
+    assert learn(recipe.changed(replay=True), tmp_path / "replay") == pytest.approx(plain, rel=1e-2)
+    assert len(replayed) == 16
+    assert len(recorded) == 4  # two sizes, with free steps and without
+    one, other = ([e["grad_norm"] for e in events(tmp_path / run, "update")] for run in ("plain", "replay"))
+    assert other == pytest.approx(one, rel=5e-2)
+
+
+def test_recorded_updates_begin_with_other_noise_each_time(tmp_path: Path) -> None:
+    for free in (0, 2):
+        how = {"noise": 0.5, "free_steps": [free, free], "lr": 1e-12, "replay": True, "precision": "fp32"}
+        losses = learn(tiny("grouped", data={"limit": 8, "valid": []}, **how), tmp_path / str(free))
+        assert len({round(loss, 6) for loss in losses}) == len(losses)
 
 
 def test_recorded_updates_drop_out_other_messages_each_time(tmp_path: Path) -> None:

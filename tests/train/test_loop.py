@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import os
 import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import torch
-from tiny import KINDS, about, color_graphs, events, grade_generously, read, tiny
+from tiny import KINDS, about, color_graphs, events, grade_generously, read, rich, tiny
 from torch import Tensor
 
 from outgrow.data import find_dataset
@@ -21,7 +22,8 @@ from outgrow.errors import OutgrowError
 from outgrow.graphs import Puzzles
 from outgrow.models import Model, build_model
 from outgrow.train import Recipe, Validation, loop, train, validate
-from outgrow.train.order import Order, draw_values, seed_for
+from outgrow.train.objective import Losses, Objective
+from outgrow.train.order import Order, draw_given, draw_steps, draw_values, seed_for
 from outgrow.train.state import State
 from outgrow.weights.file import load_weights
 
@@ -33,18 +35,33 @@ def learn_plainly(recipe: Recipe, rates: Sequence[float]) -> Iterator[tuple[floa
     torch.manual_seed(seed_for(how.seed, 0))
     model = build_model(puzzles.schema, recipe.model)
     optimizer = torch.optim.AdamW(model.parameters(), weight_decay=how.weight_decay)
-    order = Order([puzzles.num_variables], how.batch, (how.seed, 0))
+    sizes = puzzles.num_variables.reshape(len(data.train), data.limit)
+    order = Order(list(sizes), how.batch, (how.seed, 0), data.shares)
     for update, rate in enumerate(rates):
         draw = None
         if model.max_values is not None:
             draw = torch.from_numpy(
                 draw_values(how.batch, puzzles.max_values, model.max_values, (how.seed, 0, update, 1))
             )
+            draw = draw[:, : puzzles.num_values[order.batch(update)].max()]
         torch.manual_seed(seed_for(how.seed, 0, update, 0, 2))
         batch = puzzles.batch(order.batch(update))
-        prepared: Any = model.prepare(batch, draw)
         assert batch.solutions is not None
-        losses = model.loss(model(prepared), prepared, batch.solutions).sum(0)
+        counts = puzzles.num_variables[order.batch(update)]
+        given = draw_given(counts, data.more_givens, data.untouched, data.remask, (how.seed, 0, update, 3))
+        for variable in range(batch.num_variables if given is not None else 0):
+            assert given is not None
+            if given[0][variable]:
+                batch.givens[variable] = batch.solutions[variable]
+            if given[1][variable]:
+                batch.givens[variable] = 0
+        prepared: Any = model.prepare(batch, draw)
+        states = model.start(prepared, how.noise)
+        with torch.no_grad():
+            for reached, _ in model.walk(prepared, draw_steps(how.free_steps, (how.seed, 0, update, 4)), states):
+                states = reached
+        scores = torch.stack(list(model.run(prepared, how.steps or recipe.model.steps, states)))
+        losses = model.loss(scores, prepared, batch.solutions).sum(0)
         penalty = model.penalty(prepared)
         loss = (losses if penalty is None else losses + penalty).mean()
         optimizer.zero_grad()
@@ -59,17 +76,11 @@ def learn_plainly(recipe: Recipe, rates: Sequence[float]) -> Iterator[tuple[floa
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_learns_what_a_plain_loop_learns(tmp_path: Path, kind: str) -> None:
-    recipe = tiny(
-        kind,
-        model={"dropout": 0.2, **({"max_values": 7} if kind == "multivalued" else {})},
-        seed=5,
-        updates=7,
-        warmup=2,
-        decay="linear",
-        clip=0.02,
-        weight_decay=0.3,
-    )
+@pytest.mark.parametrize("make", [tiny, rich], ids=["plain", "rich"])
+def test_it_learns_what_a_plain_loop_learns(tmp_path: Path, make: Any, kind: str) -> None:
+    recipe = make(kind, seed=5, updates=7, warmup=2, decay="linear", clip=0.02, weight_decay=0.3)
+    extra = {"max_values": 7} if kind == "multivalued" else {}
+    recipe = dataclasses.replace(recipe, model=dataclasses.replace(recipe.model, dropout=0.2, **extra))
     rates = [0.005, 0.01, 0.01, 0.008, 0.006, 0.004, 0.002]
     *_, (_, model) = plain = list(learn_plainly(recipe, rates))
     train(recipe, tmp_path, device="cpu")
@@ -209,6 +220,198 @@ def test_value_embeddings_are_drawn_anew_for_every_puzzle(
     assert all(len(set(row)) == 4 and max(row) < values for row in rows)
     assert len(set(rows)) > (15 if values == 4 else 40)
     assert set(itertools.chain(*rows)) == set(range(values))
+
+
+# ---- several sets, fresh givens, free steps, noise
+
+
+class Part(NamedTuple):
+    """What the objective was asked."""
+
+    indices: list[int]
+    givens: list[list[int]]
+    solutions: list[list[int]]
+    free: int
+
+
+def watch_objective(monkeypatch: pytest.MonkeyPatch) -> list[Part]:
+    """Every part of a batch, as it is learnt from."""
+    parts: list[Part] = []
+    forward = Objective.forward
+
+    def keep(self: Objective, batch: Any, csps: Any, draw: Any, free: int = 0, start: Any = None) -> Losses:
+        solutions = [a.tolist() for a in batch.split(batch.solutions.numpy())]
+        parts.append(
+            Part(batch.indices.tolist(), [a.tolist() for a in batch.split(batch.givens.numpy())], solutions, free)
+        )
+        assert [csp.num_variables for csp in csps] == [len(s) for s in solutions]
+        return forward(self, batch, csps, draw, free, start)
+
+    monkeypatch.setattr(Objective, "forward", keep)
+    return parts
+
+
+def is_given(givens: Sequence[int]) -> np.ndarray:
+    return np.array(givens) > 0
+
+
+BOARDS = find_dataset("sudoku-4-train")
+STORED = {i: BOARDS[i].givens.tolist() for i in range(8)}
+
+
+@pytest.mark.parametrize("untouched", [0.0, 0.5])
+def test_more_givens_are_added_to_those_there_are_and_never_contradict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, untouched: float
+) -> None:
+    parts = watch_objective(monkeypatch)
+    data = {"limit": 8, "valid": [], "more_givens": [0.3, 0.7], "untouched": untouched}
+    train(tiny(data=data, updates=30, validate_every=30), tmp_path, device="cpu")
+    still, shares, seen = [], [], {i: set() for i in range(8)}
+    for part in parts:
+        for index, givens, solution in zip(part.indices, part.givens, part.solutions, strict=True):
+            assert solution == BOARDS.solution(index).tolist()
+            assert all(value in (0, right) for value, right in zip(givens, solution, strict=True))
+            before, after = is_given(STORED[index]), is_given(givens)
+            assert (after | ~before).all()
+            shares.append((after & ~before).sum() / (~before).sum())
+            still.append((before == after).all())
+            seen[index].add(tuple(givens))
+    assert len(shares) == 30 * 8
+    assert np.mean(still) == pytest.approx(untouched, abs=0.15)
+    changed = np.array(shares)[~np.array(still)]
+    assert np.mean(changed) == pytest.approx(0.5, abs=0.05)
+    assert np.quantile(changed, 0.1) > 0.15
+    assert np.quantile(changed, 0.9) < 0.85
+    # Anew whenever it is learnt from; some have only a few variables left to give.
+    assert sum(map(len, seen.values())) > 0.5 * (1 - untouched) * 30 * 8
+
+
+def test_remask_draws_all_givens_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = watch_objective(monkeypatch)
+    data = {"limit": 8, "valid": [], "remask": [0.3, 0.7], "untouched": 0.25}
+    train(tiny(data=data, updates=30, validate_every=30), tmp_path, device="cpu")
+    masked, kept = [], []
+    for part in parts:
+        for index, givens, solution in zip(part.indices, part.givens, part.solutions, strict=True):
+            assert all(value in (0, right) for value, right in zip(givens, solution, strict=True))
+            if givens == STORED[index]:
+                continue
+            before, after = is_given(STORED[index]), is_given(givens)
+            masked.append(1 - after.mean())
+            kept.append(after[before].mean())
+    assert len(masked) == pytest.approx(0.75 * 30 * 8, abs=35)
+    assert np.mean(masked) == pytest.approx(0.5, abs=0.05)
+    assert np.mean(kept) == pytest.approx(0.5, abs=0.06)  # what was given before is given as often as anything else
+
+
+@pytest.mark.parametrize("fresh", [{"more_givens": [0.2, 0.8]}, {"more_givens": [0, 0], "remask": [0.2, 0.8]}], ids=str)
+def test_parts_of_a_batch_have_the_givens_of_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh: dict[str, Any]
+) -> None:
+    found = []
+    for size in (0, 3, 1):
+        with monkeypatch.context() as patch:
+            parts = watch_objective(patch)
+            recipe = rich(data={"valid": [], **fresh}, micro_batch=size, noise=0.0, updates=4, validate_every=4)
+            train(recipe, tmp_path / str(size), device="cpu")
+        count = -(-8 // (size or 8))
+        assert len(parts) == 4 * count
+        updates = [parts[at : at + count] for at in range(0, len(parts), count)]
+        assert all(len({part.free for part in update}) == 1 for update in updates)
+        found.append(
+            [
+                ([i for part in u for i in part.indices], [g for part in u for g in part.givens], u[0].free)
+                for u in updates
+            ]
+        )
+    assert found[0] == found[1] == found[2]
+    for key in ("loss", "grad_norm", "accuracy"):
+        whole, *others = ([e[key] for e in events(tmp_path / str(size), "update")] for size in (0, 3, 1))
+        for other in others:
+            assert other == pytest.approx(whole, rel=1e-4, abs=1e-7)
+
+
+def test_the_verdict_knows_the_fresh_givens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An output that only breaks a given that was drawn is no solution."""
+    graphs = {"graphs": color_graphs([6] * 8)}  # nothing is given
+    data = {"train": ["graphs"], "valid": [], "form": "units", "limit": 0, "more_givens": [1, 1]}
+    asked: list[Any] = []
+
+    def judge(csps: Any, assignments: Any, givens: Any) -> np.ndarray:
+        asked.extend(zip(givens, csps, strict=True))
+        return np.ones(len(csps), dtype=bool)
+
+    monkeypatch.setattr("outgrow.train.objective.judge_each", judge)
+    train(tiny(data=data, multiplicity=True, updates=2), tmp_path, device="cpu", datasets=graphs)
+    assert len(asked) == 2 * 2 * 8  # for the target and for the log
+    assert all((givens > 0).all() for givens, _ in asked)
+
+
+def test_the_shares_of_a_recipe_decide_whose_batch_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for shares, least, most in (((1, 9), 0, 9), ((9, 1), 16, 25)):
+        with monkeypatch.context() as patch:
+            parts = watch_objective(patch)
+            recipe = rich(data={"shares": list(shares), "valid": []}, updates=25, validate_every=25, free_steps=[0, 0])
+            train(recipe, tmp_path / str(least), device="cpu")
+        small = [max(part.indices) < 40 for part in parts]
+        assert small == [min(part.indices) < 40 for part in parts]  # no batch mixes them
+        assert {len(p.solutions[0]) for p, first in zip(parts, small, strict=True) if first} <= {16}
+        assert {len(p.solutions[0]) for p, first in zip(parts, small, strict=True) if not first} <= {36}
+        assert least <= sum(small) <= most
+        order = Order([np.full(40, 16), np.full(40, 36)], 8, (0, 0), shares)
+        assert [p.indices for p in parts] == [order.batch(u).tolist() for u in range(25)]
+
+
+def test_a_set_too_small_for_a_batch_is_named_before_the_first_update(tmp_path: Path) -> None:
+    graphs = {"many": color_graphs([5] * 20), "few": color_graphs([6] * 7)}
+    data = {"train": ["many", "few"], "valid": [], "form": "units", "limit": 0}
+    with pytest.raises(OutgrowError, match=r"^train.batch is 8, but there are 7 puzzles to train on in few$"):
+        train(tiny(data=data), tmp_path / "run", device="cpu", datasets=graphs)
+    assert not (tmp_path / "run").exists()
+
+
+def test_free_steps_are_drawn_for_every_update(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = watch_objective(monkeypatch)
+    train(tiny(data={"valid": []}, free_steps=[1, 9], updates=20, seed=3, validate_every=20), tmp_path, device="cpu")
+    assert [part.free for part in parts] == [draw_steps((1, 9), (3, 0, update, 4)) for update in range(20)]
+    assert len({part.free for part in parts}) > 4
+
+
+def test_graded_steps_are_the_recipes_and_validation_takes_the_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from outgrow.models import Grouped
+
+    asked: list[tuple[bool, int | None]] = []
+    walk = Grouped.walk
+
+    def note(self: Grouped, graph: Any, steps: int | None = None, start: Any = None) -> Any:
+        asked.append((self.training and torch.is_grad_enabled(), steps))
+        return walk(self, graph, steps, start)
+
+    monkeypatch.setattr(Grouped, "walk", note)
+    train(tiny("grouped", steps=5, updates=2), tmp_path / "five", device="cpu")
+    assert set(asked) == {(True, 5), (False, None)}
+    asked.clear()
+    train(tiny("grouped", updates=2), tmp_path / "own", device="cpu")
+    assert set(asked) == {(True, None), (False, None)}
+
+
+def still_losses(run: Path, **train_recipe: Any) -> list[float]:
+    """Of a run that learns nothing and sees the same puzzles again and again."""
+    recipe = tiny("grouped", data={"limit": 8, "valid": []}, lr=1e-12, validate_every=6, **train_recipe)
+    train(recipe, run, device="cpu")
+    return [round(e["loss"], 5) for e in events(run, "update")]
+
+
+def test_noise_is_a_function_of_seed_and_update(tmp_path: Path) -> None:
+    calm = still_losses(tmp_path / "calm")
+    assert max(calm) - min(calm) <= 2e-5
+    noisy = still_losses(tmp_path / "noisy", noise=0.5)
+    assert len(set(noisy)) == 6
+    assert still_losses(tmp_path / "again", noise=0.5) == noisy
+    other = still_losses(tmp_path / "other", noise=0.5, seed=1)
+    assert not set(other) & set(noisy)
 
 
 # ---- averages
@@ -430,16 +633,18 @@ def test_validation_in_portions_is_the_same(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture(scope="module")
 def taught(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Weights of both kinds."""
+    """Weights of all kinds."""
     folder = tmp_path_factory.mktemp("taught")
-    extra = {"binarized": {}, "multivalued": {"max_values": 5}}
-    return {kind: train(tiny(kind, model=extra[kind]), folder / kind, device="cpu").weights for kind in KINDS}
+    return {kind: train(tiny(kind, model=few(kind)), folder / kind, device="cpu").weights for kind in KINDS}
+
+
+def few(kind: str) -> dict[str, int]:
+    return {"max_values": 5} if kind == "multivalued" else {}
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_fine_tuning_starts_from_the_given_weights(tmp_path: Path, taught: dict[str, Path], kind: str) -> None:
-    extra = {} if kind == "binarized" else {"max_values": 5}
-    recipe = tiny(kind, model=extra, start=str(taught[kind]), lr=1e-12, weight_decay=0.0, ema=0.0, seed=9)
+    recipe = tiny(kind, model=few(kind), start=str(taught[kind]), lr=1e-12, weight_decay=0.0, ema=0.0, seed=9)
     done = train(recipe, tmp_path, device="cpu")
     before, after = read(taught[kind]), read(done.weights)
     assert all(torch.allclose(before[name], after[name], atol=1e-9) for name in before)
@@ -464,6 +669,8 @@ def test_more_embeddings_than_the_start_has_are_fresh(tmp_path: Path, taught: di
     [
         ("binarized", "multivalued", {}, "a binarized model"),
         ("multivalued", "binarized", {}, "a multivalued model"),
+        ("binarized", "grouped", {}, "a binarized model"),
+        ("grouped", "grouped", {"model": {"pooling": "max"}}, "does not fit the recipe's model"),
         ("binarized", "binarized", {"data": {"form": "units"}}, "constraint edges nbr"),
         ("binarized", "binarized", {"model": {"width": 9}}, "does not fit the recipe's model"),
         ("binarized", "binarized", {"model": {"layers": 2}}, "does not fit the recipe's model"),
@@ -601,7 +808,7 @@ def test_sets_of_several_sizes_are_trained_on_together(tmp_path: Path, monkeypat
     graphs = {"three": color_graphs([5, 6, 7, 8] * 3), "four": color_graphs([5, 9] * 6, colors=4, seed=1)}
     for kind in KINDS:
         data = {"train": ["three", "four"], "valid": ["four", "three"], "form": "units", "limit": 9}
-        model = {} if kind == "binarized" else {"max_values": 4}
+        model = {"max_values": 4} if kind == "multivalued" else {}
         recipe = tiny(kind, model=model, data=data, multiplicity=True, micro_batch=3)
         done = train(recipe, tmp_path / kind, device="cpu", datasets=graphs)
         assert done.validation is not None

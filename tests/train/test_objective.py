@@ -1,8 +1,9 @@
-"""The loss of a batch: against the given solution, or a valid one of the model's own where solutions are many."""
+"""The loss of a batch: against the given solution, or a valid one of the model's own where solutions are many; free steps and noise."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from torch.nn import functional
 from outgrow.csp import GroundCSP
 from outgrow.graphs import Batch, Puzzles
 from outgrow.models import MODELS, Model, build_model
+from outgrow.models.layers import States
 from outgrow.puzzles import coloring
 from outgrow.train.objective import Objective, judge_output
 
@@ -38,7 +40,7 @@ def make(kind: str) -> tuple[Model, Puzzles, Batch]:
     ]
     puzzles = Puzzles([i.csp for i in built], GIVENS, SOLUTIONS)  # pyright: ignore[reportArgumentType]
     torch.manual_seed(0)
-    extra = {"max_values": 6} if kind == "multivalued" else {}
+    extra: dict[str, Any] = {"max_values": 6} if kind == "multivalued" else {}
     config = MODELS[kind][1](width=8, steps=STEPS, layers=1, dropout=0.0, **extra)
     return build_model(puzzles.schema, config), puzzles, puzzles.batch([0, 1, 2])
 
@@ -50,7 +52,7 @@ def choose(monkeypatch: pytest.MonkeyPatch, model: Model, batch: Batch, output: 
     scores[:-1].scatter_(2, (values % 3).expand(STEPS - 1, -1).unsqueeze(2), 9.0)
     scores[-1].scatter_(1, (values - 1).unsqueeze(1), 5.0)
     scores = scores.masked_fill(~batch.allowed, float("-inf")).requires_grad_()
-    monkeypatch.setattr(type(model), "forward", lambda self, prepared: scores)
+    monkeypatch.setattr(type(model), "forward", lambda self, prepared, steps, start: scores)
     return scores
 
 
@@ -159,3 +161,204 @@ def test_the_last_part_is_of_the_last_step_and_without_gradient() -> None:
         [functional.cross_entropy(scores[batch.puzzle == i], batch.solutions[batch.puzzle == i] - 1) for i in range(3)]
     )
     assert float(found.final) == pytest.approx(float(parts.mean().detach()), rel=1e-5)
+
+
+# ---- graded steps, free steps and noise
+
+
+def plain_loss(model: Model, prepared: Any, batch: Batch, scores: Tensor) -> Tensor:
+    """Summed over the steps of these scores, averaged over puzzles."""
+    assert batch.solutions is not None
+    penalty = model.penalty(prepared)
+    losses = model.loss(scores, prepared, batch.solutions).sum(0)
+    return (losses if penalty is None else losses + penalty).mean()
+
+
+def gradients(model: Model, loss: Tensor) -> dict[str, Tensor | None]:
+    model.zero_grad()
+    loss.backward()
+    return {name: weight.grad for name, weight in model.named_parameters()}
+
+
+def assert_same_gradients(one: dict[str, Tensor | None], other: dict[str, Tensor | None]) -> None:
+    for name, gradient in one.items():
+        torch.testing.assert_close(other[name], gradient, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_free_steps_and_noise_the_loss_is_that_of_all_steps(kind: str) -> None:
+    model, puzzles, batch = make(kind)
+    prepared: Any = model.prepare(batch)
+    expected = plain_loss(model, prepared, batch, model(prepared))
+    found = Objective(model, False, False)(batch, puzzles.csps, None)
+    assert torch.equal(found.total, expected)
+    assert torch.equal(Objective(model, False, False, STEPS, 0.0)(batch, puzzles.csps, None, 0).total, expected)
+    expected = gradients(model, expected)
+    assert_same_gradients(expected, gradients(model, found.total))
+    # No number was drawn that would change dropout or embeddings later on.
+    before = torch.get_rng_state()
+    Objective(model, False, False)(batch, puzzles.csps, None)
+    Objective(model, False, False)(batch, puzzles.csps, None, 2)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_as_many_steps_are_graded_as_the_recipe_says(kind: str, steps: int) -> None:
+    model, puzzles, batch = make(kind)
+    prepared: Any = model.prepare(batch)
+    scores = torch.stack(list(model.run(prepared, 7)))
+    objective = Objective(model, False, False, steps)
+    for free in (0, 2):
+        found = objective(batch, puzzles.csps, None, free)
+        graded = scores[free : free + steps]
+        assert found.total.item() == pytest.approx(plain_loss(model, prepared, batch, graded).item(), rel=1e-6)
+        chosen = graded[-1].gather(1, found.output.unsqueeze(1) - 1).squeeze(1)
+        assert torch.allclose(chosen, graded[-1].amax(1))  # values nobody has said anything about score alike
+        assert batch.solutions is not None
+        last = model.loss(graded[-1:], prepared, batch.solutions).mean().item()
+        assert float(found.final) == pytest.approx(last, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("free", [1, 3])
+def test_free_steps_are_run_without_gradients_and_graded_from_where_they_end(kind: str, free: int) -> None:
+    model, puzzles, batch = make(kind)
+    prepared: Any = model.prepare(batch)
+    with torch.no_grad():
+        states = model.start(prepared)
+        for reached, _ in model.walk(prepared, free):
+            states = reached
+    by_hand = plain_loss(model, prepared, batch, model(prepared, 2, states))
+    expected = gradients(model, by_hand)
+    found = Objective(model, False, False, 2)(batch, puzzles.csps, None, free)
+    assert found.total.item() == pytest.approx(by_hand.item(), rel=1e-6)
+    mine = gradients(model, found.total)
+    assert_same_gradients(expected, mine)
+    # With gradients through the free steps they are others.
+    prepared = model.prepare(batch)
+    scores = torch.stack(list(model.run(prepared, free + 2)))[free:]
+    through = gradients(model, plain_loss(model, prepared, batch, scores))
+    name = "update.hear.weight"
+    one, other = mine[name], through[name]
+    assert one is not None
+    assert other is not None
+    assert not torch.allclose(one, other, rtol=1e-2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_gradient_reaches_a_free_step(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    model, puzzles, batch = make(kind)
+    seen: list[bool] = []
+    step = type(model).step
+
+    def note(self: Any, *arguments: Any) -> Any:
+        seen.append(torch.is_grad_enabled())
+        return step(self, *arguments)
+
+    monkeypatch.setattr(type(model), "step", note)
+    objective = Objective(model, False, False, 2)
+    objective(batch, puzzles.csps, None, 3)
+    assert seen == [False] * 3 + [True] * 2
+    states = objective.walk(batch, None, 2)
+    assert not any(state.requires_grad for state in states)
+    assert torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_walk_goes_on_where_another_ended(kind: str) -> None:
+    model, puzzles, batch = make(kind)
+    objective = Objective(model, False, False, 2)
+    whole = objective.walk(batch, None, 5)
+    part = objective.walk(batch, None, 3, objective.walk(batch, None, 2))
+    for one, other in zip(whole, part, strict=True):
+        assert torch.equal(one, other)
+    found = objective(batch, puzzles.csps, None, 3, objective.walk(batch, None, 2))
+    assert torch.equal(found.total, objective(batch, puzzles.csps, None, 5).total)
+    assert torch.equal(found.total, objective(batch, puzzles.csps, None, 0, whole).total)
+
+
+def test_free_steps_see_the_drawn_embeddings() -> None:
+    model, puzzles, batch = make("multivalued")
+    draw = torch.tensor([[3, 1, 5, 0], [2, 4, 0, 1], [5, 3, 2, 4]])
+    objective = Objective(model, False, False, 2)
+    prepared: Any = model.prepare(batch, draw)
+    scores = torch.stack(list(model.run(prepared, 5)))[3:]
+    expected = plain_loss(model, prepared, batch, scores).item()
+    assert objective(batch, puzzles.csps, draw, 3).total.item() == pytest.approx(expected, rel=1e-6)
+    assert objective(batch, puzzles.csps, None, 3).total.item() != pytest.approx(expected, rel=1e-6)
+
+
+def test_the_target_is_the_output_of_the_last_graded_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, puzzles, batch = make("grouped")
+    prepared: Any = model.prepare(batch)
+    scores = torch.stack(list(model.run(prepared, 6)))[4:]
+    output = scores[-1].argmax(1) + 1
+    valid = np.array([True, False, True])
+    monkeypatch.setattr("outgrow.train.objective.judge_each", lambda *asked: valid)
+    assert batch.solutions is not None
+    target = torch.where(torch.from_numpy(valid)[batch.puzzle], output, batch.solutions)
+    expected = model.loss(scores, prepared, target).sum(0).mean().item()
+    found = Objective(model, True, False, 2)(batch, puzzles.csps, None, 4)
+    assert found.total.item() == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_autocast_keeps_gradients_behind_free_steps(kind: str) -> None:
+    """Weights cast where gradients are off must not be found again where they are on."""
+    model, puzzles, batch = make(kind)
+    plain = gradients(model, Objective(model, False, False, 2)(batch, puzzles.csps, None, 2).total)
+    mixed = gradients(model, Objective(model, False, True, 2)(batch, puzzles.csps, None, 2).total)
+    assert {name for name, g in plain.items() if g is not None} == {n for n, g in mixed.items() if g is not None}
+    one, other = plain["update.hear.weight"], mixed["update.hear.weight"]
+    assert one is not None
+    assert other is not None
+    assert float((one - other).norm() / one.norm()) < 0.1
+
+
+class Looking(Objective):
+    """Remembers the states that graded steps began with."""
+
+    def __init__(self, model: Model, **how: Any) -> None:
+        super().__init__(model, False, False, **how)
+        self.began: list[States] = []
+        model.register_forward_pre_hook(lambda module, arguments: self.began.append(arguments[2]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_noise_is_on_hidden_states_and_cells_and_a_function_of_the_seed(kind: str) -> None:
+    model, puzzles, _ = make(kind)
+    batch = puzzles.batch([0, 1, 2] * 60)
+    objective = Looking(model, noise=0.7)
+    losses = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        losses.append(objective(batch, [], None).total.item())
+    assert losses[0] == losses[1] != losses[2]
+    first, again, other = objective.began
+    plain = model.start(model.prepare(batch))  # pyright: ignore[reportArgumentType]
+    assert torch.equal(first.told, plain.told)  # what the first messages tell is known for sure
+    for one, same, new, still in zip(first[1:], again[1:], other[1:], plain[1:], strict=True):
+        assert torch.equal(one, same)
+        assert not torch.equal(one, new)
+        assert float((one - still).std()) == pytest.approx(0.7, rel=0.1)
+        assert float((one - still).mean()) == pytest.approx(0.0, abs=0.05)
+    assert not torch.allclose(first.hidden, first.cell)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_noise_comes_before_the_free_steps_and_once(kind: str) -> None:
+    model, puzzles, batch = make(kind)
+    objective = Looking(model, steps=2, noise=0.7)
+    torch.manual_seed(5)
+    found = objective(batch, puzzles.csps, None, 3)
+    torch.manual_seed(5)
+    prepared: Any = model.prepare(batch)
+    with torch.no_grad():
+        *_, (states, _) = model.walk(prepared, 3, model.start(prepared, 0.7))
+    for one, other in zip(objective.began[0], states, strict=True):
+        torch.testing.assert_close(one, other)
+    objective.began.clear()
+    objective(batch, puzzles.csps, None, 0, states)  # a start that is given is not noisy
+    assert all(torch.equal(a, b) for a, b in zip(objective.began[0], states, strict=True))
+    assert found.total.isfinite()

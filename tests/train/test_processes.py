@@ -15,22 +15,28 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny import FORKED, about, as_toml, assert_finite, color_graphs, events, grade_generously, read, tiny
+from tiny import FORKED, about, as_toml, assert_finite, color_graphs, events, grade_generously, read, rich, tiny
 from torch import nn
 
+from outgrow.data import find_dataset
 from outgrow.errors import OutgrowError
 from outgrow.train import loop, train
 from outgrow.train.objective import Losses, Objective
-from outgrow.train.order import Order, draw_values
+from outgrow.train.order import Order, draw_given, draw_steps, draw_values
 from outgrow.train.processes import Processes, choose_device, start_processes, stop_processes
 
 GRAPHS = {"graphs": color_graphs([5, 6, 7, 8, 9] * 6, given=0.2)}
 COLORING = {"train": ["graphs.npz"], "valid": ["graphs.npz"], "form": "units", "limit": 0}
+REMASK = {"more_givens": [0, 0], "remask": [0.2, 0.7]}
+SHORT: dict[str, Any] = {"updates": 4, "validate_every": 4}  # the fourth is of another set
 RECIPES = {
     "multivalued": tiny("multivalued", model={"max_values": 7}),
     "binarized in parts": tiny(micro_batch=2, flat_window=1, flat_gain=0.9),
     "multivalued in uneven parts": tiny("multivalued", model={"max_values": 7}, micro_batch=3),
     "coloring": tiny(data=COLORING, multiplicity=True, warmup=3),
+    "rich": rich(noise=0.0, **SHORT),
+    "rich in parts": rich("multivalued", data=REMASK, noise=0.0, micro_batch=3, **SHORT),
+    "noisy": rich(**SHORT),
     "patience": tiny(data=COLORING, lr=1e-12, ema=0.0, patience=1, updates=40),
 }
 
@@ -50,7 +56,7 @@ def learn_together(rank: int, port: int, folder: str, queue: Any) -> None:
         losses = forward(self, *arguments)
         return losses._replace(total=losses.total * math.nan) if (next(times), rank) == (4, 1) else losses
 
-    Objective.forward = spoil
+    Objective.forward = spoil  # pyright: ignore[reportAttributeAccessIssue]
     stopped["spoiled"] = train(RECIPES["multivalued"], "spoiled").stopped
     stop_processes(processes)
     queue.put(stopped)
@@ -96,7 +102,7 @@ def assert_same_curve(one: Path, many: Path, kind: str) -> None:
     assert about(many / "weights.safetensors")["info"]["processes"] == 2
 
 
-@pytest.mark.parametrize("name", [name for name in RECIPES if name != "patience"])
+@pytest.mark.parametrize("name", [name for name in RECIPES if name not in ("patience", "noisy")])
 def test_two_processes_learn_what_one_does(
     tmp_path: Path, together: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -104,6 +110,19 @@ def test_two_processes_learn_what_one_does(
     whole = RECIPES[name].changed(micro_batch=0)  # in parts or not: the batch is the same
     train(whole, tmp_path, device="cpu", datasets={"graphs.npz": GRAPHS["graphs"]})
     assert_same_curve(tmp_path, together / name, whole.kind)
+
+
+def test_two_processes_draw_noise_of_their_own(tmp_path: Path, together: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with dropout: batches, givens, steps and rates are those of one process, the losses are not quite."""
+    monkeypatch.setattr(loop, "validate", grade_generously)
+    train(RECIPES["noisy"], tmp_path, device="cpu")
+    one, many = (events(run, "update") for run in (tmp_path, together / "noisy"))
+    for key in ("update", "lr", "epoch"):
+        assert [e[key] for e in one] == [e[key] for e in many]
+    losses = [[e["loss"] for e in run] for run in (one, many)]
+    assert losses[1] == pytest.approx(losses[0], rel=0.2)
+    assert losses[1] != pytest.approx(losses[0], rel=1e-4)
+    assert_finite(together / "noisy")
 
 
 def test_two_processes_stop_and_recover_together(together: Path) -> None:
@@ -154,30 +173,71 @@ def pretend(monkeypatch: pytest.MonkeyPatch, rank: int, count: int) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize("fresh", [{}, REMASK], ids=["more givens", "remask"])
 def test_processes_share_batches_and_draws_without_gap_or_overlap(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, fresh: dict[str, Any]
 ) -> None:
     seen: dict[int, list[Any]] = {}
+    forward = Objective.forward
+    recipe = rich("multivalued", data={"valid": [], **fresh}, **SHORT)
     for rank in range(count):
         with monkeypatch.context() as patch:
             pretend(patch, rank, count)
             kept = seen.setdefault(rank, [])
-            forward = Objective.forward
 
-            def keep(self: Objective, batch: Any, csps: Any, draw: torch.Tensor, kept: Any = kept) -> Any:
-                kept.append(dict(zip(batch.indices.tolist(), map(tuple, draw.tolist()), strict=True)))
-                return forward(self, batch, csps, draw)  # noqa: B023
+            def keep(self: Objective, batch: Any, csps: Any, draw: Any, free: int, kept: list[Any] = kept) -> Any:
+                givens = [tuple(part.tolist()) for part in batch.split(batch.givens.numpy())]
+                drawn = zip(map(tuple, draw.tolist()), givens, strict=True)
+                kept.append((free, dict(zip(batch.indices.tolist(), drawn, strict=True))))
+                return forward(self, batch, csps, draw, free)
 
             patch.setattr(Objective, "forward", keep)
-            recipe = tiny("multivalued", model={"max_values": 9}, data={"valid": []}, updates=3)
             train(recipe, tmp_path / str(rank), device="cpu")
-    order = Order([np.full(40, 16)], 8, (0, 0))
-    for update in range(3):
+    data = recipe.data
+    sizes = [np.full(40, 16), np.full(40, 36)]
+    order = Order(sizes, 8, (0, 0), data.shares)
+    found = [find_dataset(name) for name in data.train]
+    assert {int(order.batch(update)[0]) // 40 for update in range(4)} == {0, 1}  # boards of both sizes
+    for update in range(4):
         parts = [seen[rank][update] for rank in range(count)]
-        assert [len(part) for part in parts] == [8 // count] * count
-        together = {puzzle: draw for part in parts for puzzle, draw in part.items()}
-        drawn = draw_values(8, 4, 9, (0, 0, update, 1)).tolist()
-        assert together == dict(zip(order.batch(update).tolist(), map(tuple, drawn), strict=True))
+        assert {free for free, _ in parts} == {draw_steps((0, 3), (0, 0, update, 4))}
+        assert [len(part) for _, part in parts] == [8 // count] * count
+        together = {puzzle: drawn for _, part in parts for puzzle, drawn in part.items()}
+        # By hand, for all processes at once.
+        batch = order.batch(update)
+        counts = np.concatenate(sizes)[batch]
+        draws = draw_values(8, 6, 16, (0, 0, update, 1))
+        flags = draw_given(counts, data.more_givens, data.untouched, data.remask, (0, 0, update, 3))
+        assert flags is not None
+        given, masked = (np.split(flag, np.cumsum(counts)[:-1]) for flag in flags)
+        expected = {}
+        for place, puzzle in enumerate(batch.tolist()):
+            dataset, number = found[puzzle // 40], puzzle % 40
+            values = np.where(masked[place], 0, dataset[number].givens)
+            values = np.where(given[place], dataset.solution(number), values)
+            expected[puzzle] = (tuple(draws[place, : dataset.size].tolist()), tuple(values.tolist()))
+        assert together == expected
+
+
+def test_noise_differs_between_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two with the same puzzles would else learn from the same noise."""
+    seen: dict[int, list[torch.Tensor]] = {}
+    walk = Objective.walk
+    for rank in (0, 1):
+        with monkeypatch.context() as patch:
+            pretend(patch, rank, 2)
+            kept = seen.setdefault(rank, [])
+
+            def keep(self: Objective, batch: Any, draw: Any, steps: int, kept: list[Any] = kept) -> Any:
+                kept.append(self.model.start(self.model.prepare(batch, draw), self._noise).hidden.detach())  # pyright: ignore[reportArgumentType]
+                return walk(self, batch, draw, steps)
+
+            patch.setattr(
+                Objective, "walk", lambda self, batch, draw, steps, start, keep=keep: keep(self, batch, draw, steps)
+            )
+            train(tiny(data={"valid": []}, noise=0.5, free_steps=[1, 1], updates=3), tmp_path / str(rank), device="cpu")
+    noise = [tuple(round(v, 5) for v in t.flatten()[:4].tolist()) for kept in seen.values() for t in kept]
+    assert len(set(noise)) == len(noise) == 6
 
 
 def test_only_the_first_process_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny import KINDS, as_toml, tiny
+from tiny import KINDS, as_toml, rich, tiny
 
 from outgrow.data.file import find_folder
 from outgrow.data.sets import CLUES, SETS
 from outgrow.errors import OutgrowError
 from outgrow.evaluate.paper import HYPERPARAMETERS, TRAINING_COST
-from outgrow.models import BinarizedConfig, MultivaluedConfig
+from outgrow.models import MODELS, BinarizedConfig, GroupedConfig, MultivaluedConfig
 from outgrow.puzzles import PUZZLES
 from outgrow.train import DataRecipe, Recipe, TrainRecipe, load_recipe
 
@@ -118,12 +118,48 @@ def test_an_unknown_key_is_an_error_that_names_the_nearest(tmp_path: Path, text:
         ("data.train=[]", "data.train names no data set"),
         ("data.limit=-1", "data.limit is -1"),
         ("data.valid_limit=-1", "data.valid_limit is -1"),
+        ("data.shares=1", "data.shares is 1; a list of numbers is expected"),
+        ("data.shares=often", "data.shares is 'often'; a list of numbers is expected"),
+        ("data.shares=['1']", "data.shares is ['1']; a list of numbers is expected"),
+        ("data.shares=[true]", "data.shares is [True]; a list of numbers is expected"),
+        ("data.shares=[nan]", "data.shares is [nan]; a list of numbers is expected"),
+        ("data.shares=[[1]]", "data.shares is [[1]]; a list of numbers is expected"),
+        ("data.shares=[1, 2]", "data.shares has 2 numbers; one above 0 for each of 1 sets"),
+        ("data.shares=[0]", "data.shares has 1 numbers; one above 0 for each of 1 sets"),
+        ("data.shares=[-1.5]", "data.shares has 1 numbers; one above 0"),
+        ("data.more_givens=0.5", "data.more_givens is 0.5; two numbers, as in [0.0, 1.0] is expected"),
+        ("data.more_givens=[0.5]", "data.more_givens is [0.5]; two numbers"),
+        ("data.more_givens=[0, 0.5, 1]", "data.more_givens is [0, 0.5, 1]; two numbers"),
+        ("data.more_givens=['a', 'b']", "data.more_givens is ['a', 'b']; two numbers"),
+        ("data.more_givens=[0, inf]", "data.more_givens is [0, inf]; two numbers"),
+        ("data.more_givens={a=0, b=1}", "data.more_givens is {'a': 0, 'b': 1}; two numbers"),
+        ("data.more_givens=[0.5, 0.2]", "data.more_givens is 0.5 to 0.2; shares from 0 to 1, the smaller one first"),
+        ("data.more_givens=[-0.1, 0.2]", "data.more_givens is -0.1 to 0.2; shares from 0 to 1"),
+        ("data.more_givens=[0, 1.5]", "data.more_givens is 0 to 1.5; shares from 0 to 1"),
+        ("data.remask=[0, 2]", "data.remask is 0 to 2; shares from 0 to 1"),
+        ("data.remask=[0.6, 0.5]", "data.remask is 0.6 to 0.5; shares from 0 to 1, the smaller one first"),
+        ("data.remask=all", "data.remask is 'all'; two numbers"),
+        ("data.untouched=1.1", "data.untouched is 1.1; it is a share from 0 to 1"),
+        ("data.untouched=-0.1", "data.untouched is -0.1; it is a share from 0 to 1"),
+        ("data.untouched=[0, 1]", "data.untouched is [0, 1]; a number is expected"),
+        ("train.steps=-1", "train.steps is -1; it cannot be negative"),
+        ("train.steps=2.5", "train.steps is 2.5; a whole number is expected"),
+        ("train.noise=-0.5", "train.noise is -0.5; it cannot be negative"),
+        ("train.noise=loud", "train.noise is 'loud'; a number is expected"),
+        ("train.free_steps=4", "train.free_steps is 4; two numbers, as in [0, 1] is expected"),
+        ("train.free_steps=[1]", "train.free_steps is [1]; two numbers, as in [0, 1] is expected"),
+        ("train.free_steps=[0, 1.5]", "train.free_steps is [0, 1.5]; two numbers, as in [0, 1] is expected"),
+        ("train.free_steps=[false, true]", "train.free_steps is [False, True]; two numbers"),
+        ("train.free_steps=[4, 2]", "train.free_steps is 4 to 2; 0 to 10,000, the smaller one first"),
+        ("train.free_steps=[-1, 2]", "train.free_steps is -1 to 2; 0 to 10,000"),
+        ("train.free_steps=[0, 10001]", "train.free_steps is 0 to 10001; 0 to 10,000"),
+        (f"free_steps=[0, 0x1{'0' * 9000}]", "two numbers, as in [0, 1] is expected"),
         ("model.width=0", "model.width is 0"),
         ("model.width=100000", "model.width is 100000"),
         ("model.steps=-1", "model.steps is -1"),
         ("model.dropout=1", "model.dropout is 1.0"),
         ("model.constraint=max", "model.constraint is 'max'; there is attention, mean"),
-        ("model.kind=transformer", "model.kind is 'transformer'; there is binarized, multivalued"),
+        ("model.kind=transformer", "model.kind is 'transformer'; there is binarized, multivalued, grouped"),
         ("model.kind=3", "model.kind is 3"),
         ("name=1", "name is 1; text is expected"),
         ("name=''", "name is ''; it becomes the name of a folder"),
@@ -141,6 +177,27 @@ def test_a_value_of_the_wrong_type_or_size_is_refused(file: Path, change: str, w
     said = refusal(file, change)
     assert said.startswith(f"{file}: ")
     assert words in said
+
+
+def test_givens_are_either_added_or_drawn(file: Path) -> None:
+    said = refusal(file, "more_givens=[0, 0.5]", "remask=[0.2, 0.5]")
+    assert said == f"{file}: data.remask draws all givens, and more_givens adds to those there are; take one of them"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("heads=5", "model.width is 96, which 5 heads cannot share evenly"),
+        ("heads=0", "model.heads is 0; it goes from 1 to 256"),
+        ("pooling=sum", "model.pooling is 'sum'; there is attention, max, mean, logsumexp"),
+        ("sharpen=true", "no key 'sharpen'"),
+    ],
+)
+def test_a_grouped_model_has_values_of_its_own(tmp_path: Path, change: str, words: str) -> None:
+    path = tmp_path / "grouped.toml"
+    path.write_text("[model]\nkind = 'grouped'\n[data]\ntrain = 'sudoku-4-train'\n")
+    assert load_recipe(path).model == GroupedConfig()
+    assert words in refusal(path, change)
 
 
 def test_a_table_must_be_one(tmp_path: Path) -> None:
@@ -196,6 +253,12 @@ def test_set_changes_a_value_by_its_whole_key_or_its_last_part(file: Path) -> No
             "compile=true",
             "seed=1",
             "seed=2",
+            "shares=[1, 2.5]",
+            "more_givens = [0, 0.5]",
+            "untouched=1",
+            "free_steps=[0,12]",
+            "train.steps=8",
+            "noise=1",
         ],
     )
     assert recipe.train.lr == 0.5
@@ -207,6 +270,18 @@ def test_set_changes_a_value_by_its_whole_key_or_its_last_part(file: Path) -> No
     assert recipe.train.decay == "cosine"
     assert recipe.train.compile is True
     assert recipe.train.seed == 2  # the last word counts
+    assert recipe.data.shares == (1.0, 2.5)
+    assert recipe.data.more_givens == (0.0, 0.5)
+    assert recipe.data.untouched == 1.0
+    assert recipe.train.free_steps == (0, 12)
+    assert recipe.train.steps == 8
+    assert recipe.train.noise == 1.0
+    assert [type(n) for n in (*recipe.data.more_givens, *recipe.train.free_steps)] == [float, float, int, int]
+    assert recipe.model.steps == 32  # of the two keys of that name, the one that was asked for
+
+
+def test_set_asks_whose_steps_are_meant(file: Path) -> None:
+    assert refusal(file, "steps=8") == "--set steps=8: model.steps or train.steps?"
 
 
 def test_set_makes_tables_that_the_file_lacks_and_knows_the_kind_it_was_told(tmp_path: Path) -> None:
@@ -234,7 +309,6 @@ def test_set_with_a_key_there_is_not_names_the_nearest(file: Path, change: str, 
 
 
 def test_set_with_a_last_part_that_several_tables_have_asks_which(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Of the keys there are today none is ambiguous, so that each can be set by its last part.
     from outgrow.train import recipe as module
 
     keys = ["name", "model.order", "data.order", "train.lr"]
@@ -247,16 +321,35 @@ def test_set_with_a_last_part_that_several_tables_have_asks_which(file: Path, mo
 
 def test_a_recipe_survives_json() -> None:
     recipes = [tiny("multivalued", model={"max_values": 7}, seed=3, decay="cosine"), *map(load_recipe, RECIPES)]
+    recipes += [rich(kind) for kind in KINDS]
+    recipes.append(rich(data={"more_givens": [0, 0], "remask": [0.25, 1]}))
     for recipe in recipes:
         plain = json.loads(json.dumps(recipe.as_json()))
         assert Recipe.from_json(plain) == recipe
         assert plain["model"]["kind"] == recipe.kind
+        assert hash(Recipe.from_json(plain)) == hash(recipe)  # lists became tuples
+    plain = rich().as_json()
+    assert plain["data"]["shares"] == [3.0, 1.0]
+    assert plain["data"]["more_givens"] == [0.1, 0.6]
+    assert plain["train"]["free_steps"] == [0, 3]
+
+
+def test_a_recipe_from_before_there_were_such_keys_means_the_same() -> None:
+    new = {"data": ["shares", "more_givens", "untouched", "remask"], "train": ["steps", "free_steps", "noise"]}
+    plain = tiny().as_json()
+    for part, keys in new.items():
+        for key in keys:
+            del plain[part][key]
+    recipe = Recipe.from_json(plain)
+    assert recipe == tiny()
+    assert (recipe.data.shares, recipe.data.untouched, recipe.train.steps, recipe.train.noise) == ((), 0.0, 0, 0.0)
+    assert recipe.data.more_givens == recipe.data.remask == recipe.train.free_steps == (0, 0)
 
 
 def test_a_recipe_survives_toml(tmp_path: Path) -> None:
-    recipe = tiny("multivalued", seed=3)
-    (tmp_path / "again.toml").write_text(as_toml(recipe))
-    assert load_recipe(tmp_path / "again.toml") == recipe
+    for recipe in (tiny("multivalued", seed=3), rich(seed=3)):
+        (tmp_path / "again.toml").write_text(as_toml(recipe))
+        assert load_recipe(tmp_path / "again.toml") == recipe
 
 
 def test_changed_replaces_values_of_train_and_checks_them() -> None:
@@ -318,8 +411,12 @@ def test_the_source_is_python_3_11(path: Path) -> None:
     ast.parse(path.read_text(), feature_version=(3, 11))
 
 
+def test_every_kind_of_model_is_tested() -> None:
+    assert tuple(MODELS) == KINDS
+
+
 @pytest.mark.parametrize("task", ["futoshiki", "coloring", "sudoku"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["binarized", "multivalued"])
 def test_the_papers_recipes_are_the_rows_of_its_tables(task: str, kind: str) -> None:
     own = load_recipe(ROOT / "recipes" / "paper" / f"{task}-{kind}.toml")
     ours = load_recipe(ROOT / "recipes" / f"{task}-{kind}.toml")

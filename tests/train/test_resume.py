@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny import FORKED, KINDS, about, assert_same_end, events, grade_generously, read, tiny
+from tiny import FORKED, about, assert_same_end, events, grade_generously, read, rich, tiny
 
 from outgrow.errors import OutgrowError
 from outgrow.graphs import Puzzles
@@ -21,20 +21,22 @@ from outgrow.train.state import State
 from outgrow.weights.file import write_tensors
 
 # Dropout, draws, warm-up, decay, both averages, the best and the optimizer: everything that has to go on.
-RECIPES = {
-    kind: tiny(
-        kind,
-        model={"dropout": 0.2, **({"max_values": 6} if kind == "multivalued" else {})},
-        updates=7,
-        warmup=3,
-        decay="cosine",
-        ema=0.7,
-        flat_window=1,
-        flat_gain=0.5,
-        seed=3,
-    )
-    for kind in KINDS
+HOW: dict[str, Any] = {
+    "updates": 7,
+    "warmup": 3,
+    "decay": "cosine",
+    "ema": 0.7,
+    "flat_window": 1,
+    "flat_gain": 0.5,
+    "seed": 3,
 }
+RECIPES = {
+    "binarized": tiny(model={"dropout": 0.2}, **HOW),
+    "multivalued": tiny("multivalued", model={"dropout": 0.2, "max_values": 6}, **HOW),
+    # Sets, givens, free steps and noise as well.
+    "rich": rich(**HOW),
+}
+NAMES = list(RECIPES)
 
 
 def grade_alike(model: Model, puzzles: Puzzles, device: object = "cpu", steps: int | None = None) -> Validation:
@@ -99,15 +101,15 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("whole")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "validate", grade_generously)
-        for kind in KINDS:
-            train(RECIPES[kind], folder / kind, device="cpu")
-            tensors = read(folder / kind / "checkpoint.safetensors")
-            parts = {name.split("/")[0] for name in tensors}
+        for name, recipe in RECIPES.items():
+            train(recipe, folder / name, device="cpu")
+            tensors = read(folder / name / "checkpoint.safetensors")
+            parts = {key.split("/")[0] for key in tensors}
             assert parts == {"weights", "ema", "average", "best", "optimizer"}
             assert {n.split("/")[1] for n in tensors if n.startswith("optimizer/")} == {"step", "exp_avg", "exp_avg_sq"}
-            boards = about(folder / kind / "checkpoint.safetensors")["progress"]["boards"]
+            boards = about(folder / name / "checkpoint.safetensors")["progress"]["boards"]
             assert len(set(boards)) == len(boards) == 4
-    return {kind: folder / kind for kind in KINDS}
+    return {name: folder / name for name in RECIPES}
 
 
 # The recipe is written first. Each validation writes weights (they get better every time), then a checkpoint; at the end a checkpoint, then weights.
@@ -126,23 +128,23 @@ PLACES = [
 
 @pytest.mark.parametrize(("place", "nth"), PLACES, ids=[f"{place} {nth}" for place, nth in PLACES])
 def test_a_killed_run_ends_like_one_that_was_not(tmp_path: Path, whole: dict[str, Path], place: str, nth: int) -> None:
-    kind = KINDS[nth % 2]
-    kill(place, nth, RECIPES[kind], tmp_path)
+    name = NAMES[nth % 3]
+    kill(place, nth, RECIPES[name], tmp_path)
     assert events(tmp_path)[-1]["event"] != "end"
-    train(RECIPES[kind], tmp_path, device="cpu", resume=True)
-    assert_same_end(tmp_path, whole[kind])
+    train(RECIPES[name], tmp_path, device="cpu", resume=True)
+    assert_same_end(tmp_path, whole[name])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_run_killed_again_and_again_ends_like_one_that_was_not(
-    tmp_path: Path, whole: dict[str, Path], kind: str
+    tmp_path: Path, whole: dict[str, Path], name: str
 ) -> None:
-    kill("in a write", 5, RECIPES[kind], tmp_path)  # at update 4: back to 2
-    kill("after an update", 3, RECIPES[kind], tmp_path, resume=True)  # at update 5: back to 4
-    kill("before a rename", 2, RECIPES[kind], tmp_path, resume=True)  # at update 6: back to 4
-    kill("after a rename", 2, RECIPES[kind], tmp_path, resume=True)  # at update 6, which stays
-    train(RECIPES[kind], tmp_path, device="cpu", resume=True)
-    assert_same_end(tmp_path, whole[kind])
+    kill("in a write", 5, RECIPES[name], tmp_path)  # at update 4: back to 2
+    kill("after an update", 3, RECIPES[name], tmp_path, resume=True)  # at update 5: back to 4
+    kill("before a rename", 2, RECIPES[name], tmp_path, resume=True)  # at update 6: back to 4
+    kill("after a rename", 2, RECIPES[name], tmp_path, resume=True)  # at update 6, which stays
+    train(RECIPES[name], tmp_path, device="cpu", resume=True)
+    assert_same_end(tmp_path, whole[name])
     starts = [e["update"] for e in events(tmp_path, "start")]
     assert starts == [0, 2, 4, 4, 6]
 
@@ -160,15 +162,15 @@ def test_a_run_killed_when_its_patience_was_out_learns_no_more(tmp_path: Path, m
 
 @pytest.mark.parametrize("update", [1, 4, 5])
 def test_an_interrupted_run_ends_like_one_that_was_not(tmp_path: Path, whole: dict[str, Path], update: int) -> None:
-    kind = KINDS[update % 2]
+    name = NAMES[update % 3]
 
     def press(event: Any) -> None:
         if event["event"] == "update" and event["update"] == update:
             os.kill(os.getpid(), signal.SIGINT)
 
-    assert train(RECIPES[kind], tmp_path, device="cpu", watch=press).stopped == "interrupted"
-    assert train(RECIPES[kind], tmp_path, device="cpu", resume=True).stopped == "done"
-    assert_same_end(tmp_path, whole[kind])
+    assert train(RECIPES[name], tmp_path, device="cpu", watch=press).stopped == "interrupted"
+    assert train(RECIPES[name], tmp_path, device="cpu", resume=True).stopped == "done"
+    assert_same_end(tmp_path, whole[name])
 
 
 def test_resuming_a_run_that_ended_changes_nothing(tmp_path: Path, whole: dict[str, Path]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tiny import about, tiny
+from tiny import KINDS, about, tiny
 
 from outgrow.errors import DamagedFile
 from outgrow.graphs import Schema
@@ -174,7 +174,7 @@ def fill(model: Model, state: State) -> None:
     state.progress.first_loss, state.progress.flat_at, state.progress.recoveries = 1.5, 4, 1
 
 
-@pytest.mark.parametrize("kind", ["binarized", "multivalued"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_state_goes_on_from_its_checkpoint_bit_for_bit(tmp_path: Path, kind: str) -> None:
     model, state = make(kind, warmup=8, weight_decay=0.1)
     fill(model, state)

@@ -19,7 +19,7 @@ from outgrow.graphs import Puzzles
 from outgrow.models import Model
 from outgrow.train import Recipe, Validation, validate
 
-KINDS = ("binarized", "multivalued")
+KINDS = ("binarized", "multivalued", "grouped")
 # Processes for runs that are killed or learn together: forked by a server that has loaded what takes seconds, and not
 # by the tests' own process, which may have threads.
 FORKED = multiprocessing.get_context("forkserver")
@@ -51,6 +51,13 @@ def tiny(
     )
 
 
+def rich(kind: str = "grouped", *, data: Mapping[str, Any] | None = None, **train: Any) -> Recipe:
+    """The same with boards of two sizes, fresh givens, free steps and noise."""
+    sets = {"train": ["sudoku-4-train", "sudoku-6-train"], "shares": [3, 1], "more_givens": [0.1, 0.6]}
+    how = {"steps": 3, "free_steps": [0, 3], "noise": 0.4, **train}
+    return tiny(kind, data={**sets, "untouched": 0.25, **(data or {})}, **how)
+
+
 def as_toml(recipe: Recipe) -> str:
     """The recipe as a file: JSON's numbers, texts and lists are TOML's."""
     plain = recipe.as_json()
@@ -67,7 +74,8 @@ def color_graphs(nodes: list[int], colors: int = 3, seed: int = 0, given: float 
     records = []
     for count in nodes:
         solution = random.integers(1, colors + 1, count)
-        pairs = np.array([(a, b) for a in range(count) for b in range(a) if solution[a] != solution[b]])
+        different = [(a, b) for a in range(count) for b in range(a) if solution[a] != solution[b]]
+        pairs = np.array(different, dtype=np.int64).reshape(-1, 2)
         kept = pairs[random.random(len(pairs)) < 0.4]
         records.append(Record(solution, random.random(count) < given, kept))
     return Dataset.of(records, puzzle="coloring", size=colors, shape=())

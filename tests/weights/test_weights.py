@@ -23,7 +23,7 @@ from torch import Tensor
 
 from outgrow.errors import DamagedFile, OutgrowError
 from outgrow.graphs import Puzzles, Schema
-from outgrow.models import BinarizedConfig, Config, Model, MultivaluedConfig, build_model
+from outgrow.models import BinarizedConfig, Config, GroupedConfig, Model, MultivaluedConfig, build_model
 from outgrow.puzzles import Instance, futoshiki, parse, sudoku
 from outgrow.weights import Loaded, load_weights, save_weights
 from outgrow.weights.file import read_tensors, write_tensors
@@ -41,10 +41,12 @@ INFO = {
 CONFIGS: dict[str, Config] = {
     "binarized": BinarizedConfig(width=8, steps=2),
     "multivalued": MultivaluedConfig(width=8, steps=2, max_values=5),
-    "binarized, all else": BinarizedConfig(4, 3, 1, 0.25, "mean", "mean", "attention", share_order=False),
+    "grouped": GroupedConfig(width=8, steps=2),
+    "binarized, all else": BinarizedConfig(4, 3, 1, 0.25, "mean", "mean", "attention", share_order=False, sharpen=True),
     "multivalued, all else": MultivaluedConfig(
         7, 4, 3, 2, 2, 0.0, "mean", "attention", "attention", "mean", False, True, 0.5
     ),
+    "grouped, all else": GroupedConfig(6, 3, 3, 2, "logsumexp", 0.25),
 }
 
 
@@ -96,6 +98,7 @@ def assert_same(loaded: Loaded, model: Model, info: dict[str, Any] = INFO) -> No
     assert type(loaded.model) is type(model)
     assert (loaded.model.kind, loaded.model.config, loaded.model.schema) == (model.kind, model.config, model.schema)
     assert bits(loaded.model.state_dict()) == bits(model.state_dict())
+    assert loaded.model.schema.as_json() == model.schema.as_json()
     assert loaded.info == info
 
 
@@ -116,7 +119,7 @@ def test_everything_comes_back(tmp_path: Path, config: Config, puzzles: list[Ins
     assert all(p.requires_grad for p in loaded.model.parameters())
     batch = Puzzles.of_instances(puzzles).batch([0])
     with torch.no_grad():
-        first, second = (list(m.run(m.prepare(batch)))[-1] for m in (model.eval(), loaded.model))
+        first, second = (list(m.run(m.prepare(batch)))[-1] for m in (model.eval(), loaded.model))  # pyright: ignore
     assert torch.equal(first, second)
     assert first.isfinite().all()
     # Saved again, it is the same file, and nothing lies beside it.
@@ -167,10 +170,13 @@ def test_any_program_can_read_it(path: Path) -> None:
             "order": "attention",
             "relation": "mean",
             "share_order": True,
+            "sharpen": False,
         },
         "schema": {
             "constraint": [["row", "neq", False], ["col", "neq", False], ["box", "neq", False]],
             "relation": [["neq", "neq", False]],
+            "groups": ["row", "col", "box"],
+            "complete": ["neq"],
         },
         "info": INFO,
         "sha256": about["sha256"],
@@ -200,6 +206,41 @@ def test_a_file_without_a_sha256_is_taken(path: Path) -> None:
 def test_a_configuration_may_leave_out_defaults(path: Path) -> None:
     rewrite(path, lambda about: about["config"].pop("dropout"))
     assert_same(load_weights(path), build())
+
+
+def test_files_from_before_there_were_groups_are_read(path: Path) -> None:
+    """Models over edges need none, so the weights are as good as ever."""
+
+    def change(about: dict[str, Any]) -> None:
+        del about["schema"]["groups"], about["schema"]["complete"], about["config"]["sharpen"]
+
+    rewrite(path, change)
+    loaded = load_weights(path).model
+    assert loaded.schema == build().schema
+    assert loaded.schema.groups == loaded.schema.complete == ()
+    assert bits(dict(loaded.state_dict())) == bits(dict(build().state_dict()))
+
+
+RESULTS = sorted((Path(__file__).parents[2] / "results").glob("*.safetensors"))
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=[path.stem for path in RESULTS])
+def test_the_weights_behind_published_figures_are_read(path: Path) -> None:
+    """Whatever the format has become since."""
+    loaded = load_weights(path)
+    assert loaded.info["recipe"]["model"]["kind"] == loaded.model.kind
+
+
+def test_a_grouped_model_needs_to_know_its_groups(path: Path) -> None:
+    save_weights(path, build(CONFIGS["grouped"]), INFO)
+    rewrite(path, lambda about: about["schema"].update(groups=["row", "box"]))
+    assert refusal(path).startswith("does not fit a model (")
+    save_weights(path, build(CONFIGS["grouped"]), INFO)
+    rewrite(path, lambda about: about["schema"].update(complete=[]))
+    assert "is missing" in refusal(path)
+    save_weights(path, build(CONFIGS["grouped"]), INFO)
+    rewrite(path, lambda about: about["schema"].pop("groups"))
+    assert "is missing" in refusal(path)
 
 
 # ---- precision
@@ -398,12 +439,21 @@ def test_another_format_is_refused(path: Path, number: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"kind": "transformer"}, "no model 'transformer'; there is binarized, multivalued"),
+        ({"kind": "transformer"}, "no model 'transformer'; there is binarized, multivalued, grouped"),
         ({"kind": ["binarized"]}, "no model"),
         ({"kind": {}}, "no model"),
         ({"kind": "x" * 10**6}, "no model 'xxx"),
         ({"kind": "a\nb\n"}, "no model"),
-        ({"kind": "multivalued"}, "is missing"),  # another model's configuration
+        ({"kind": "multivalued"}, "sharpen: no such key"),  # another model's configuration
+        ({"kind": "grouped"}, "constraint: no such key"),
+        ({"kind": "multivalued", "config": {"width": 8}}, "is missing"),
+        ({"kind": "grouped", "config": {}}, "is missing"),
+        ({"kind": "grouped", "config": {"heads": 0}}, "heads is 0; it goes from 1 to 256"),
+        ({"kind": "grouped", "config": {"heads": 5}}, "width is 96, which 5 heads cannot share evenly"),
+        (
+            {"kind": "grouped", "config": {"pooling": "sum"}},
+            "pooling is 'sum'; there is attention, max, mean, logsumexp",
+        ),
         ({"config": []}, "no config"),
         ({"config": None}, "no config"),
         ({"schema": []}, "no schema"),
@@ -464,6 +514,12 @@ def nest(depth: int) -> list[Any]:
 
 
 ROW = ["row", "neq", False]
+UNITS = {
+    "constraint": [ROW, ["col", "neq", False], ["box", "neq", False]],
+    "relation": [["neq", "neq", False]],
+    "groups": ["row", "col", "box"],
+    "complete": ["neq"],
+}
 
 
 @pytest.mark.parametrize(
@@ -491,12 +547,37 @@ ROW = ["row", "neq", False]
         {"constraint": [["box", "neq", False], ROW], "relation": [["neq", "neq", False]]},
         {"constraint": [ROW, ["col", "neq", False], ["box", "neq", False]], "relation": []},
         {"constraint": [ROW, ["col", "neq", False], ["box", "neq", False]], "relation": ["neq"], "more": 1},
+        {**UNITS, "more": []},
+        *(
+            {**UNITS, key: wrong}
+            for key in ("groups", "complete")
+            for wrong in (
+                None,
+                7,
+                True,
+                "row",
+                {},
+                {"row": 1},
+                [1],
+                [None],
+                [["row"]],
+                [["row", "neq", False]],
+                nest(900),
+                [f"row{i}" for i in range(100_000)],
+            )
+        ),
     ],
     ids=lambda schema: str(schema)[:40],
 )
 def test_a_schema_that_is_none_or_another_is_refused(path: Path, schema: Any) -> None:
     rewrite(path, lambda about: about.update(schema=schema))
     assert refusal(path).startswith("does not fit a model (")
+
+
+def test_the_schema_that_others_are_made_of_is_taken(path: Path) -> None:
+    """Else the test above could not fail."""
+    rewrite(path, lambda about: about.update(schema=UNITS))
+    assert_same(load_weights(path), build())
 
 
 def test_names_and_words_are_those_of_the_schema(path: Path) -> None:
@@ -548,7 +629,7 @@ JSON = st.recursive(
 @given(
     place=st.sampled_from(["kind", "config", "schema", "info"])
     | st.tuples(st.just("config"), st.sampled_from(["width", "steps", "dropout", "order", "share_order", "", "x"]))
-    | st.tuples(st.just("schema"), st.sampled_from(["constraint", "relation"])),
+    | st.tuples(st.just("schema"), st.sampled_from(["constraint", "relation", "groups", "complete"])),
     value=JSON,
 )
 def test_whatever_the_metadata_says_loads_or_is_refused_in_a_line(tmp_path: Path, place: Any, value: Any) -> None:
@@ -639,7 +720,8 @@ def test_any_tensor_can_be_kept(tmp_path: Path) -> None:
         "half": torch.ones(3, dtype=torch.bfloat16),
         "turned": torch.arange(6.0).view(2, 3).t(),
     }
-    write_tensors(tmp_path / "a", tensors, {"loss": math.inf, 3: (1, 2), "third": np.float64(1 / 3)})
+    about: dict[Any, Any] = {"loss": math.inf, 3: (1, 2), "third": np.float64(1 / 3)}
+    write_tensors(tmp_path / "a", tensors, about)
     found, about = read_tensors(tmp_path / "a")
     assert about == {"loss": math.inf, "3": [1, 2], "third": 1 / 3}
     assert set(found) == set(tensors)

@@ -34,6 +34,12 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     default=10.0,
     help="Where a puzzle may have other solutions than the stored one: time to look for the one nearest to a wrong answer; 0 not to look  [10].",
 )
+@click.option("--by", metavar="FLAG", help="Board accuracy with and without a flag of the puzzles, as 'singles'.")
+@click.option(
+    "--first-steps",
+    is_flag=True,
+    help="Judge the answer after every step: when are puzzles first solved? Takes longer.",
+)
 @click.option("--save", "save_to", metavar="FILE", type=_FILE, help="Save the answers as JSON lines.")
 @click.option(
     "--predictions", "given", metavar="FILE", type=_FILE, help="Score saved answers instead of running WEIGHTS."
@@ -46,6 +52,8 @@ def command(
     limit: int | None,
     device: str | None,
     nearest_seconds: float,
+    by: str | None,
+    first_steps: bool,
     save_to: Path | None,
     given: Path | None,
     out: Path | None,
@@ -62,16 +70,17 @@ def command(
     Examples:
       outgrow evaluate runs/smoke-0/weights.safetensors sudoku-4-test sudoku-6-test
       outgrow evaluate runs/*/weights.safetensors sudoku-16-test --steps 32,64 --out results/mine.json
+      outgrow evaluate weights.safetensors sudoku-9-hard --by singles --first-steps
       outgrow evaluate weights.safetensors sudoku-9-test --save answers.jsonl
       outgrow evaluate --predictions answers.jsonl sudoku-9-test
     """
-    from outgrow.evaluate import render_table, save_predictions, table, write_results
+    from outgrow.evaluate import check_flag, render_table, save_predictions, table, write_results
 
     weights = [name for name in files if name.endswith(".safetensors")]
     names = [name for name in files if name not in weights]
-    if given is not None and (weights or save_to or steps is not None or limit or device):
+    if given is not None and (weights or save_to or steps is not None or limit or device or first_steps):
         raise click.UsageError(
-            "--predictions are scored as they are: without weights, --steps, --limit, --device or --save"
+            "--predictions are scored as they are: without weights, --steps, --limit, --device, --first-steps or --save"
         )
     if given is None and not weights:
         raise click.UsageError("no weights named: files that end in .safetensors, as 'outgrow train' writes them")
@@ -89,14 +98,15 @@ def command(
         raise click.UsageError("--save and --out need files of their own")
     chosen = _steps(steps)
     datasets = find_datasets(names)
+    check_flag(by, datasets)
     kept: list[Predictions] = []
     if given is not None:
         evaluations = [_score(given, datasets, nearest_seconds)]
     else:
-        evaluations = _run(weights, datasets, chosen, limit, device, nearest_seconds, kept)
+        evaluations = _run(weights, datasets, chosen, limit, device, nearest_seconds, first_steps, kept)
     rows = table(evaluations)
     # Shown first: a full disk does not take an hour's figures along.
-    print(json.dumps([e.as_json() for e in evaluations]) if as_json else render_table(rows).rstrip("\n"))
+    print(json.dumps([e.as_json() for e in evaluations]) if as_json else render_table(rows, by=by).rstrip("\n"))
     if save_to:
         save_predictions(save_to, kept)
     if out:
@@ -123,6 +133,7 @@ def _run(
     limit: int | None,
     device: str | None,
     nearest_seconds: float,
+    first_steps: bool,
     kept: list[Predictions],
 ) -> list[Evaluation]:
     from outgrow.evaluate.run import evaluate, open_weights
@@ -143,6 +154,7 @@ def _run(
                     limit=limit,
                     device=where,
                     nearest_seconds=nearest_seconds,
+                    first_steps=first_steps,
                     keep=kept.extend,
                     progress=done,
                 )

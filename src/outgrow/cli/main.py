@@ -24,6 +24,7 @@ _COMMANDS = {
     "show": "Draw puzzles in the terminal or as SVG.",
     "solve": "Solve puzzles.",
     "train": "Train a model from a recipe.",
+    "weights": "List the trained weights that come with outgrow.",
 }
 
 

@@ -91,7 +91,8 @@ def _sets() -> Iterator[NamedSet]:
     # Small and hard, for models that are to outgrow them: with `data.more_givens` each is many puzzles.
     hard: dict[str, Any] = {"style": "minimal", "levels": (0, 0)}
     yield named("sudoku-6-train", "train", "sudoku", 6, 20_000, **hard)
-    yield named("sudoku-6-valid", "valid", "sudoku", 6, 500, seed=30_000, **hard)  # others share a board with the training set
+    # Of other seeds some boards are in the training set too.
+    yield named("sudoku-6-valid", "valid", "sudoku", 6, 500, seed=30_000, **hard)
     yield named("sudoku-8-train", "train", "sudoku", 8, 20_000, **hard)
     yield named("sudoku-9-minimal-train", "train", "sudoku", 9, 60_000, **hard)
     yield named("sudoku-9-minimal-valid", "valid", "sudoku", 9, 1_000, **hard)
@@ -100,6 +101,11 @@ def _sets() -> Iterator[NamedSet]:
     yield named("futoshiki-6-minimal-train", "train", "futoshiki", 6, 30_000, **hard)
     yield named("futoshiki-6-minimal-valid", "valid", "futoshiki", 6, 1_000, **hard)
     yield named("coloring-3-train", "train", "coloring", 3, 10_000)
+    # Larger than anything in the paper. A solved board of size 36 takes more than the usual budget to be found.
+    yield named("sudoku-20-test", "test", "sudoku", 20, 100)
+    yield named("sudoku-30-test", "test", "sudoku", 30, 50, levels=(30, 40))
+    yield named("sudoku-36-test", "test", "sudoku", 36, 50, levels=(30, 40), conflicts=100_000)
+    yield named("futoshiki-15-test", "test", "futoshiki", 15, 200, levels=(30, 55))
 
 
 SETS: dict[str, NamedSet] = {s.name: s for s in _sets()}

@@ -7,6 +7,7 @@ import sys
 
 from outgrow.data import find_datasets
 from outgrow.errors import OutgrowError
+from outgrow.evaluate.metrics import check_flag
 from outgrow.evaluate.report import render_table, table, write_results
 from outgrow.evaluate.run import evaluate
 from outgrow.train.processes import choose_device
@@ -25,18 +26,25 @@ def main() -> int:
         default=10.0,
         help="time to look for the valid solution nearest to a wrong answer (10); with 0, python-sat is not needed",
     )
+    parser.add_argument(
+        "--by", metavar="FLAG", help="board accuracy with and without a flag of the puzzles, as 'singles'"
+    )
+    parser.add_argument("--first-steps", action="store_true", help="judge every step: when puzzles are first solved")
     parser.add_argument("--out", help="results file to write")
     arguments = parser.parse_args()
     try:
+        datasets = find_datasets(arguments.datasets)
+        check_flag(arguments.by, datasets)
         found = evaluate(
             arguments.weights,
-            find_datasets(arguments.datasets),
+            datasets,
             steps=arguments.steps,
             limit=arguments.limit,
             device=choose_device(arguments.device),
             nearest_seconds=arguments.nearest_seconds,
+            first_steps=arguments.first_steps,
         )
-        print(render_table(table([found])), end="", flush=True)
+        print(render_table(table([found]), by=arguments.by), end="", flush=True)
         if arguments.out:
             write_results(arguments.out, [found])
     except (OutgrowError, OSError) as error:

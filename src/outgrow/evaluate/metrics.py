@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -20,10 +20,11 @@ from outgrow.puzzles import Instance
 if TYPE_CHECKING:
     from outgrow.csp.exact import ExactSolver
 
-__all__ = ["Score", "mean_std", "score", "wilson"]
+__all__ = ["QUANTILES", "Score", "check_flag", "flags_of", "mean_std", "score", "step_quantiles", "wilson"]
 
 Progress = Callable[[int], None]
 _BLOCK = 256  # puzzles judged together: the pairs of as many 25x25 Sudokus take 70 MB
+QUANTILES = (10, 50, 90, 99, 100)  # in percent
 
 
 def _no_progress(done: int) -> None:
@@ -41,6 +42,9 @@ class Score:
         board: fraction of outputs that solve their puzzle; 95% Wilson interval `board_low` to `board_high`.
         pointwise: mean fraction of variables right, against the valid solution nearest to the output.
         pointwise_bound: it is a lower bound: for some puzzle no solution was proven to be the nearest.
+        by_flag: the puzzles with and without each flag of the set (`flags_of`): {'singles=1': {'count': 9, 'solved': 8}, ...}.
+        first_steps: of the first step after which the answer was right, if it was asked for: how many puzzles were 'solved' after any
+            step up to `steps`, and when, for these shares of them: '10%', '50%', ... (`step_quantiles`).
         solved: (N,) the verdicts; empty in a score read from a results file, and `right` too.
         right: (N,) the fractions that `pointwise` is the mean of.
     """
@@ -56,6 +60,8 @@ class Score:
     board_high: float
     pointwise: float
     pointwise_bound: bool
+    by_flag: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    first_steps: Mapping[str, int] = field(default_factory=dict)
     solved: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     right: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
 
@@ -89,6 +95,44 @@ def mean_std(values: Sequence[float] | npt.NDArray[np.floating]) -> tuple[float,
     if not array.size:
         raise ValueError("the mean of nothing")
     return float(array.mean()), float(array.std(ddof=1)) if array.size > 1 else 0.0
+
+
+def flags_of(dataset: Dataset) -> list[str]:
+    """The flags that tell its puzzles apart: those of 0 and 1 which not every puzzle has."""
+    # A level is an amount, whatever its values.
+    return [name for name, values in dataset.flags.items() if name != "level" and 0 in values and values.max() <= 1]
+
+
+def check_flag(flag: str | None, datasets: Mapping[str, Dataset]) -> None:
+    """Refuses a flag by which no set can be told apart, before hours of work."""
+    known = sorted({name for dataset in datasets.values() for name in flags_of(dataset)})
+    if flag is not None and flag not in known:
+        has = f"there is {', '.join(known)}" if known else "they have none that does"
+        raise OutgrowError(f"no flag {flag!r} tells puzzles of these sets apart; {has}")
+
+
+def step_quantiles(first: npt.NDArray[np.integer]) -> dict[str, int]:
+    """How many puzzles were solved, and the step by which at least so many percent of those were; `first` (N,) is 0 for the others.
+
+    >>> step_quantiles(np.array([4, 0, 2, 3, 9]))
+    {'solved': 4, '10%': 2, '50%': 3, '90%': 9, '99%': 9, '100%': 9}
+    """
+    found = np.sort(first[first > 0])
+    places = {q: -(-q * len(found) // 100) - 1 for q in QUANTILES} if len(found) else {}
+    return {"solved": len(found), **{f"{q}%": int(found[place]) for q, place in places.items()}}
+
+
+def _count_by_flag(
+    dataset: Dataset, indices: Sequence[int], solved: npt.NDArray[np.bool_]
+) -> dict[str, dict[str, int]]:
+    counts: dict[str, dict[str, int]] = {}
+    for flag in flags_of(dataset):
+        values = dataset.flags[flag][indices]
+        for value in (1, 0):
+            those = values == value
+            if those.any():
+                counts[f"{flag}={value}"] = {"count": int(those.sum()), "solved": int(solved[those].sum())}
+    return counts
 
 
 def score(
@@ -143,6 +187,7 @@ def score(
         board_high=high,
         pointwise=float(right.mean()),
         pointwise_bound=not proven.all(),
+        by_flag=_count_by_flag(dataset, indices, solved),
         solved=solved,
         right=right,
     )

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from outgrow.errors import DamagedFile, OutgrowError
-from outgrow.evaluate.metrics import Score, mean_std
+from outgrow.evaluate.metrics import QUANTILES, Score, mean_std
 from outgrow.evaluate.paper import Figure, paper_figure, paper_set
 from outgrow.writing import write_whole
 
@@ -27,8 +28,12 @@ _TYPES = {
     "int | None": (int, type(None)),
     "Sequence[Score]": (list,),
     "Mapping[str, Any]": (dict,),
+    "Mapping[str, int]": (dict,),
+    "Mapping[str, Mapping[str, int]]": (dict,),
 }
 _ARRAYS = ("solved", "right")  # a value a puzzle: too long for a results file
+_OPTIONAL = ("by_flag", "first_steps")  # not written where there is none
+_SHARES = tuple(f"{q}%" for q in QUANTILES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +75,11 @@ class Evaluation:
             "task": self.task,
             "provenance": _rounded(dict(sorted(self.provenance.items()))),
             "scores": [
-                {f.name: _rounded(getattr(s, f.name)) for f in dataclasses.fields(s) if f.name not in _ARRAYS}
+                {
+                    f.name: _rounded(getattr(s, f.name))
+                    for f in dataclasses.fields(s)
+                    if f.name not in _ARRAYS and not (f.name in _OPTIONAL and not getattr(s, f.name))
+                }
                 for s in self.scores
             ],
         }
@@ -78,7 +87,11 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Row:
-    """A set and a number of steps, for one recipe; means over its seeds. Fractions of 1, the paper's figure in percent."""
+    """A set and a number of steps, for one recipe; means over its seeds. Fractions of 1, the paper's figure in percent.
+
+    `by_flag`: 'singles=1' -> board accuracy on those puzzles, its deviation over the seeds, and how many they are. `first_steps`: as in a
+    `Score`, but of several seeds each figure is the worst.
+    """
 
     recipe: str
     model: str
@@ -94,6 +107,8 @@ class Row:
     pointwise_std: float
     pointwise_bound: bool
     paper: Figure | None
+    by_flag: Mapping[str, tuple[float, float, int]] = field(default_factory=dict)
+    first_steps: Mapping[str, int] = field(default_factory=dict)
 
 
 def write_results(path: str | Path, evaluations: Sequence[Evaluation]) -> None:
@@ -112,7 +127,9 @@ def read_results(path: str | Path) -> list[Evaluation]:
         if content["format"] != FORMAT:
             raise ValueError(f"this version reads format {FORMAT}")
         return [
-            Evaluation(**{**_typed(Evaluation, e), "scores": [Score(**_typed(Score, s)) for s in e["scores"]]})
+            Evaluation(
+                **{**_typed(Evaluation, e), "scores": [_counted(Score(**_typed(Score, s))) for s in e["scores"]]}
+            )
             for e in content["evaluations"]
         ]
     except FileNotFoundError:
@@ -131,8 +148,11 @@ def table(evaluations: Sequence[Evaluation]) -> list[Row]:
     return [_row(group) for group in groups.values()]
 
 
-def cells(rows: Sequence[Row]) -> list[list[str]]:
-    """The table as text, its head first; recipe and number of seeds have a column where there is more than one."""
+def cells(rows: Sequence[Row], by: str | None = None) -> list[list[str]]:
+    """The table as text, its head first; recipe and number of seeds have a column where there is more than one.
+
+    `by` is a flag of puzzles: board accuracy on those with and without it. Where the first steps are known, they have a column too.
+    """
     head = ["set", "size", "count", "steps", "board %", "pointwise %", "paper, board %"]
     body = [
         [
@@ -147,6 +167,16 @@ def cells(rows: Sequence[Row]) -> list[list[str]]:
         ]
         for r in rows
     ]
+    for name in [f"{by}={value}" for value in (1, 0)] if by else []:
+        head.append(f"board %, {name}")
+        for r, line in zip(rows, body, strict=True):
+            found = r.by_flag.get(name)
+            line.append(f"{_with_spread(found[0], found[1], r.seeds)} of {found[2]}" if found else "-")
+    if any(r.first_steps for r in rows):
+        head.append(f"first solved after steps ({', '.join(_SHARES)})")
+        for r, line in zip(rows, body, strict=True):
+            steps = ", ".join(str(r.first_steps[share]) for share in _SHARES if share in r.first_steps)
+            line.append(f"{steps} of {r.first_steps['solved']}" if steps else "-")
     if any(r.seeds > 1 for r in rows):
         head = [*head[:4], "seeds", *head[4:]]
         body = [[*line[:4], str(r.seeds), *line[4:]] for r, line in zip(rows, body, strict=True)]
@@ -156,9 +186,9 @@ def cells(rows: Sequence[Row]) -> list[list[str]]:
     return [head, *body]
 
 
-def render_table(rows: Sequence[Row], *, markdown: bool = False) -> str:
-    """The table as plain text, or for a Markdown file."""
-    lines = cells(rows)
+def render_table(rows: Sequence[Row], *, markdown: bool = False, by: str | None = None) -> str:
+    """The table as plain text, or for a Markdown file; `by` as in `cells`."""
+    lines = cells(rows, by)
     if markdown:
         head, *body = [" | ".join(cell.replace("|", "\\|") for cell in line) for line in lines]
         return "".join([f"| {head} |\n", "|---" * len(lines[0]) + "|\n", *(f"| {line} |\n" for line in body)])
@@ -188,7 +218,20 @@ def _row(group: list[tuple[Evaluation, Score]]) -> Row:
         pointwise_std=pointwise_std,
         pointwise_bound=any(s.pointwise_bound for _, s in group),
         paper=first.paper(score),
+        by_flag={name: _share(group, name) for name in score.by_flag if all(name in s.by_flag for _, s in group)},
+        # Of seeds that have them all: one that solved nothing has no quantiles.
+        first_steps={
+            name: (min if name == "solved" else max)(s.first_steps[name] for _, s in group)
+            for name in score.first_steps
+            if all(name in s.first_steps for _, s in group)
+        },
     )
+
+
+def _share(group: list[tuple[Evaluation, Score]], name: str) -> tuple[float, float, int]:
+    """Board accuracy on the puzzles with that flag, and how many there are: the set is the same for every seed."""
+    counts = [s.by_flag[name] for _, s in group]
+    return *mean_std([c["solved"] / c["count"] for c in counts]), counts[0]["count"]
 
 
 def _percent(fraction: float) -> str:
@@ -210,6 +253,28 @@ def _typed(kind: type[Score] | type[Evaluation], content: dict[str, Any]) -> dic
         if f.name in content and wrong:
             raise ValueError(f"{f.name} is {str(value)[:40]!r}")
     return content
+
+
+def _counted(score: Score) -> Score:
+    """The score, once its optional counts are such."""
+    for name, counts in score.by_flag.items():
+        if not (
+            re.fullmatch(r"\w+=[01]", name)
+            and isinstance(counts, dict)
+            and set(counts) == {"count", "solved"}
+            and all(type(n) is int for n in counts.values())
+            and 0 <= counts["solved"] <= counts["count"] <= score.count
+            and counts["count"] > 0
+        ):
+            raise ValueError(f"by_flag has {name[:20]!r}: {str(counts)[:40]!r}")
+    first = score.first_steps
+    names = ("solved", *_SHARES) if first.get("solved") else ("solved",)
+    if first:
+        whole = set(first) == set(names) and all(type(n) is int for n in first.values())
+        steps = [1, *(first[name] for name in names[1:]), score.steps] if whole else []
+        if not whole or not 0 <= first["solved"] <= score.count or steps != sorted(steps):
+            raise ValueError(f"first_steps is {str(first)[:40]!r}")
+    return score
 
 
 def _rounded(value: Any) -> Any:

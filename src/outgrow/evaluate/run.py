@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -9,21 +10,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
+from outgrow.csp import GroundCSP
+from outgrow.csp.verdict import judge_each
 from outgrow.data import Dataset
 from outgrow.errors import OutgrowError, memory_errors
-from outgrow.evaluate.metrics import Score, score
+from outgrow.evaluate.metrics import Score, score, step_quantiles
 from outgrow.evaluate.predictions import Predictions
 from outgrow.evaluate.report import Evaluation
-from outgrow.graphs import Puzzles, Schema
+from outgrow.graphs import Batch, Puzzles, Schema
 from outgrow.models import Model
 from outgrow.provenance import provenance
 from outgrow.puzzles import PUZZLES
 from outgrow.train.curves import LOG_NAME, read_log
 from outgrow.weights import Loaded, load_weights
 
-__all__ = ["evaluate", "form_for", "open_weights", "predict"]
+__all__ = ["FirstSteps", "evaluate", "form_for", "open_weights", "predict"]
 
 # (variable, value) nodes in a batch: a 25x25 Sudoku has 15,625.
 _NODES = {"cpu": 1 << 15, "cuda": 1 << 17}
@@ -36,6 +40,33 @@ def _no_progress(done: int) -> None:
     """For callers that do not watch."""
 
 
+class FirstSteps:
+    """The first step after which the answer to each puzzle was right. Who has been right once is not judged again."""
+
+    def __init__(self) -> None:
+        self._parts: list[npt.NDArray[np.int64]] = []
+
+    @property
+    def steps(self) -> npt.NDArray[np.int64]:
+        """(N,) one for each puzzle so far, 0 for those that were never right."""
+        return np.concatenate(self._parts)
+
+    def watch(self, batch: Batch, csps: Sequence[GroundCSP]) -> Callable[[int, torch.Tensor], None]:
+        """The next puzzles: what is to be told of the scores (V, K) after each of their steps."""
+        first = np.zeros(len(batch), dtype=np.int64)
+        self._parts.append(first)
+        givens = batch.split(batch.givens.cpu().numpy())
+
+        def told(step: int, scores: torch.Tensor) -> None:
+            left = np.flatnonzero(first == 0).tolist()
+            if left:
+                answers = batch.split((scores.argmax(1) + 1).cpu().numpy())
+                right = judge_each([csps[i] for i in left], [answers[i] for i in left], [givens[i] for i in left])
+                first[np.array(left)[right]] = step
+
+        return told
+
+
 def predict(
     model: Model,
     dataset: Dataset,
@@ -44,9 +75,13 @@ def predict(
     steps: Sequence[int] = (),
     limit: int | None = None,
     device: torch.device | str = "cpu",
+    first_steps: FirstSteps | None = None,
     progress: Progress = _no_progress,
 ) -> list[Predictions]:
-    """What the model answers after each of these numbers of steps (its own, by default), for the first `limit` puzzles."""
+    """What the model answers after each of these numbers of steps (its own, by default), for the first `limit` puzzles.
+
+    `first_steps` is told the answers after every step up to the last of them.
+    """
     _check(steps, limit)
     steps = sorted(set(steps)) or [model.config.steps]
     model = model.to(device).eval()
@@ -56,7 +91,10 @@ def predict(
     for part in puzzles.portions(_NODES.get(torch.device(device).type, 1 << 15)):
         with torch.no_grad():
             batch = puzzles.batch(part, device)
+            told = first_steps.watch(batch, [puzzles.csps[i] for i in part]) if first_steps else None
             for n, scores in enumerate(model.run(model.prepare(batch), steps[-1]), start=1):  # pyright: ignore[reportArgumentType]
+                if told:
+                    told(n, scores)
                 if n in answers:
                     answers[n] += batch.split((scores.argmax(1) + 1).cpu().numpy())
         done += len(part)
@@ -104,12 +142,14 @@ def evaluate(
     limit: int | None = None,
     device: torch.device | str = "cpu",
     nearest_seconds: float = 10.0,
+    first_steps: bool = False,
     keep: Callable[[Sequence[Predictions]], None] = lambda predictions: None,
     progress: Progress = _no_progress,
 ) -> Evaluation:
     """A weights file on data sets by name.
 
-    `keep` is given the predictions. `progress` is told how often a puzzle was predicted or, after each number of steps, scored: in the end
+    With `first_steps`, every step is judged up to the largest number of them, and the score after as many says when puzzles were first
+    solved. `keep` is given the predictions. `progress` is told how often a puzzle was predicted or, after each number of steps, scored: in the end
     1 + the number of steps asked for times each.
     """
     _check(steps, limit)
@@ -127,12 +167,24 @@ def evaluate(
 
     for name, dataset in datasets.items():
         with memory_errors("puzzles of this size need a device with more"):
-            found = predict(loaded.model, dataset, name, steps=steps, limit=limit, device=device, progress=told)
+            first = FirstSteps() if first_steps else None
+            found = predict(
+                loaded.model,
+                dataset,
+                name,
+                steps=steps,
+                limit=limit,
+                device=device,
+                first_steps=first,
+                progress=told,
+            )
         before += len(found[0].indices)
         keep(found)
         for predictions in found:
             scores.append(score(dataset, predictions, nearest_seconds=nearest_seconds, progress=told))
             before += len(predictions.indices)
+        if first:
+            scores[-1] = dataclasses.replace(scores[-1], first_steps=step_quantiles(first.steps))
     info = _finite(dict(loaded.info))
     recipe = info.pop("recipe", None)
     recipe = recipe if isinstance(recipe, dict) else {}

@@ -57,6 +57,8 @@ class Batch:
         relation: in-neighbors among the values 1..max K (counted from 0), one for each type of relation edge; smaller puzzles use its corner.
         groups: one for each predicate that is stated in groups.
         sizes: number of variables and of values of each puzzle, on the host.
+        grouped: the predicates of `groups`, in that order.
+        paired: the predicates that some of these puzzles state in pairs.
     """
 
     indices: Ints
@@ -69,6 +71,8 @@ class Batch:
     relation: tuple[Neighbors, ...]
     groups: tuple[GroupTables, ...]
     sizes: tuple[tuple[int, int], ...]
+    grouped: tuple[str, ...]
+    paired: frozenset[str]
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -139,7 +143,7 @@ class Puzzles:
         if not csps:
             raise OutgrowError("no puzzles")
         self.csps = list(csps)
-        self.schema = Schema.of(csps[0])
+        self.schema = Schema.of(csps[0], *{id(c): c for c in csps}.values())
         self._num_variables = np.array([c.num_variables for c in csps], dtype=np.int64)
         self._num_values = np.array([c.num_values for c in csps], dtype=np.int64)
         self._first = np.concatenate([[0], np.cumsum(self._num_variables)])
@@ -151,6 +155,10 @@ class Puzzles:
             if [len(a) for a in arrays] != self._num_variables.tolist():
                 raise ValueError("givens or solutions do not fit the puzzles' variables")
         self._edges, self._members, self._memberships = _store(self.csps, self.schema)
+        self._paired = {
+            name: np.array([len(c.pairs[name]) > 0 and not c.groups[name] for c in csps])
+            for name in {kind.name for kind in self.schema.constraint}
+        }
         # The tables of the last batches: those of fixed boards are the same in every batch of as many puzzles.
         self._recent: dict[tuple[str, int], dict[bytes, Neighbors]] = {}
 
@@ -205,6 +213,8 @@ class Puzzles:
             relation=self._relations(largest, device),
             groups=tuple(self._groups(i, chosen, counts, device) for i in range(len(self._members))),
             sizes=tuple(zip(counts.tolist(), values.tolist(), strict=True)),
+            grouped=self.schema.groups,
+            paired=frozenset(name for name, where in self._paired.items() if where[chosen].any()),
         )
 
     def portions(self, nodes: int) -> Iterator[list[int]]:
@@ -228,8 +238,11 @@ class Puzzles:
         def make() -> Neighbors:
             rows = _ranges(edges.first[graphs], edges.count[graphs])
             offsets = np.repeat(np.cumsum(counts) - counts, edges.count[graphs])
+            own = np.arange(len(rows)) if name[0] == "edges" else offsets
             total = int(counts.sum())
-            return _pad(edges.start[rows], edges.degree[rows], edges.sources, offsets, total, device, edges.constant)
+            return _pad(
+                edges.start[rows], edges.degree[rows], edges.sources, offsets, own, total, device, edges.constant
+            )
 
         return self._keep(name, graphs.tobytes() + str(device).encode(), make)
 
@@ -253,8 +266,8 @@ class Puzzles:
     def _relations(self, csp: GroundCSP, device: torch.device | str) -> tuple[Neighbors, ...]:
         def make(edges: npt.NDArray[np.integer]) -> Neighbors:
             start, degree, sources = _by_destination(edges, csp.num_values)
-            offsets = np.zeros(csp.num_values, np.int64)
-            return _pad(start, degree, sources, offsets, csp.num_values, device, True, multiple=1)
+            own = np.arange(csp.num_values)
+            return _pad(start, degree, sources, 0 * own, own, csp.num_values, device, True, multiple=1)
 
         key = f"{csp.num_values} {device}".encode()
         return tuple(
@@ -283,7 +296,7 @@ def _store(csps: Sequence[GroundCSP], schema: Schema) -> tuple[list[_Edges], lis
                 [np.concatenate([np.zeros(0, np.int32), *groups]), np.repeat(np.arange(len(groups)), sizes)]
             )
             there.add(edges, len(groups), csp.num_variables)
-            back.add(edges[::-1], csp.num_variables, csp.num_variables)
+            back.add(edges[::-1], csp.num_variables, len(groups))
     sizes = np.array([distinct[key].num_variables for key in by_csp], dtype=np.int64)
     return tuple([store.edges(of_puzzle, sizes) for store in stores] for stores in (constraint, members, memberships))  # pyright: ignore[reportReturnType]
 
@@ -296,9 +309,9 @@ class _Store:
         self._chosen: list[int] = []
         self._tables: list[tuple[Ints, Ints, Ints]] = []
 
-    def add(self, edges: npt.NDArray[np.integer], destinations: int, variables: int) -> None:
+    def add(self, edges: npt.NDArray[np.integer], destinations: int, sources: int) -> None:
         """Edges (2, E) of the next puzzle."""
-        key = variables.to_bytes(8, "little") + destinations.to_bytes(8, "little") + edges.tobytes()
+        key = sources.to_bytes(8, "little") + destinations.to_bytes(8, "little") + edges.tobytes()
         if key not in self._known:
             self._known[key] = len(self._tables)
             self._tables.append(_by_destination(edges, destinations))
@@ -334,12 +347,14 @@ def _pad(
     degree: Ints,
     sources: Ints,
     offsets: Ints,
+    own: Ints,
     num_sources: int,
     device: torch.device | str,
     constant: bool,
     multiple: int = _ROUND,
 ) -> Neighbors:
-    """The table of in-neighbors. An entry of padding names its own row where rows are sources, and else the first one of its puzzle."""
+    """The table of in-neighbors, `offsets` (N,) being each row's first source. Padding names the row's `own` (N,): itself where rows
+    are sources, and else the first one of its puzzle."""
     width = int(degree.max(initial=0))
     regular = bool((degree == width).all()) and width > 0
     if not regular:
@@ -348,8 +363,7 @@ def _pad(
     mask = slots < degree[:, None]
     places = start[:, None] + slots
     # A puzzle without sources has none of its own to name: the last one of all will do.
-    own = np.arange(len(degree)) if len(degree) == num_sources else np.minimum(offsets, max(num_sources - 1, 0))
-    table = own[:, None].repeat(width, axis=1)
+    table = np.minimum(own, max(num_sources - 1, 0))[:, None].repeat(width, axis=1)
     table[mask] = sources[places[mask]].reshape(-1) + np.broadcast_to(offsets[:, None], mask.shape)[mask]
     return Neighbors(_tensor(table, device), None if regular else _tensor(mask, device), num_sources, constant)
 

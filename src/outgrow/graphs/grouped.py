@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 
+from outgrow.errors import OutgrowError
 from outgrow.graphs.batch import Batch, GroupTables
 from outgrow.graphs.binarized import BinarizedGraph, binarize
 from outgrow.kernels import Neighbors
@@ -51,8 +52,8 @@ class GroupedGraph(BinarizedGraph):
 
 
 @lru_cache(maxsize=16)
-def _group_values(variables: int, values: int, device: torch.device) -> NodeGroups:
-    """Each variable's values, where all have as many."""
+def _group_values(variables: int, values: int, device: torch.device, dtype: torch.dtype) -> NodeGroups:
+    """Each variable's values, where all have as many; `dtype` is what tables work out their weights in."""
     nodes = torch.arange(variables * values, device=device)
     return NodeGroups(
         Neighbors(nodes.view(variables, values), None, len(nodes), constant=True),
@@ -60,21 +61,31 @@ def _group_values(variables: int, values: int, device: torch.device) -> NodeGrou
     )
 
 
-def group_nodes(batch: Batch, constraint_types: Iterable[int], relation_types: Iterable[int]) -> GroupedGraph:
-    """The graph of a batch, with edges of these types."""
+def group_nodes(
+    batch: Batch, predicates: Iterable[str], constraint_types: Iterable[int], relation_types: Iterable[int]
+) -> GroupedGraph:
+    """The graph of a batch, with the groups of these predicates and edges of these types."""
+    predicates = tuple(predicates)
+    for name in predicates:
+        if name in batch.paired:  # its edges are left out: without groups nobody would hear of these facts
+            raise OutgrowError(f"{name} is stated in pairs, and the model knows it in groups; state it as Groups(...)")
     edges = binarize(batch, constraint_types, relation_types)
     device = batch.puzzle.device
     values = batch.num_values[batch.puzzle]  # (V,)
     first = values.cumsum(0) - values  # (V,) the first node of each variable
-    slots = torch.arange(batch.max_values, device=device)
     nodes = len(edges.known)
     if batch.same_size:
         variable = torch.arange(batch.num_variables, device=device).repeat_interleave(batch.max_values)
     else:
         variable = torch.arange(batch.num_variables, device=device).repeat_interleave(values)
     value = torch.arange(nodes, device=device) - first[variable]
+    none = NodeGroups(
+        Neighbors(variable.new_zeros(0, 1), None, nodes, True), Neighbors(variable.new_zeros(nodes, 0), None, 0, True)
+    )
 
     def copy(tables: GroupTables) -> NodeGroups:
+        if not len(tables.puzzle):
+            return none
         sizes = batch.num_values[tables.puzzle]  # (G,)
         start = sizes.cumsum(0) - sizes
         if batch.same_size:
@@ -83,17 +94,16 @@ def group_nodes(batch: Batch, constraint_types: Iterable[int], relation_types: I
             group = torch.arange(len(sizes), device=device).repeat_interleave(sizes)
         of_group = torch.arange(len(group), device=device) - start[group]
         members, memberships = tables.members, tables.memberships
-        # A variable without groups may name one of another puzzle, or none at all: masked, but it must be there.
-        held = start[memberships.source[variable]] + value.unsqueeze(1) if len(sizes) else memberships.source[variable]
+        # Padding of a puzzle without groups (or variables) names those of another, with fewer values: they must be there.
         return NodeGroups(
             Neighbors(
-                first[members.source[group]] + of_group.unsqueeze(1),
+                (first[members.source[group]] + of_group.unsqueeze(1)).clamp(max=nodes - 1),
                 None if members.mask is None else members.mask[group],
                 nodes,
                 members.constant,
             ),
             Neighbors(
-                held.clamp(max=max(len(group) - 1, 0)),
+                (start[memberships.source[variable]] + value.unsqueeze(1)).clamp(max=len(group) - 1),
                 None if memberships.mask is None else memberships.mask[variable],
                 len(group),
                 memberships.constant,
@@ -110,18 +120,20 @@ def group_nodes(batch: Batch, constraint_types: Iterable[int], relation_types: I
         return _COPIES[tables.members][1]
 
     if batch.same_size:
-        own = _group_values(batch.num_variables, batch.max_values, device)
+        own = _group_values(batch.num_variables, batch.max_values, device, torch.get_default_dtype())
     else:
+        slots = torch.arange(batch.max_values, device=device) * batch.allowed  # padding names the first value
         own = NodeGroups(
-            Neighbors((first.unsqueeze(1) + slots).clamp(max=nodes - 1), batch.allowed, nodes),
+            Neighbors(first.unsqueeze(1) + slots, batch.allowed, nodes),
             Neighbors(variable.unsqueeze(1), None, batch.num_variables),
         )
+    stated = dict(zip(batch.grouped, batch.groups, strict=True))
     return GroupedGraph(
         batch,
         edges.known,
         edges.constraint,
         edges.relation,
         edges.node,
-        tuple(copied(tables) for tables in batch.groups),
+        tuple(copied(stated[name]) if name in stated else none for name in predicates),
         own,
     )

@@ -29,12 +29,17 @@ class Schema:
     complete: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
-    def of(cls, csp: GroundCSP) -> Schema:
-        """`groups` are the predicates that are stated in groups, `complete` the relations that hold for any two different values."""
+    def of(cls, csp: GroundCSP, *others: GroundCSP) -> Schema:
+        """Of a puzzle, or of several of one problem: some may have no facts of a predicate that others state in groups.
+
+        `groups` are the predicates that are stated in groups, `complete` the relations that hold for any two different values.
+        """
+        constraint = constraint_graph(csp).types
+        used = {t.name for t in constraint}  # facts that no constraint asks about are no edges either
         return cls(
-            constraint_graph(csp).types,
+            constraint,
             relation_graph(csp).types,
-            tuple(name for name, groups in csp.groups.items() if groups),
+            tuple(p for p in csp.groups if p in used and any(c.groups.get(p) for c in (csp, *others))),
             tuple(name for name in csp.lifted.relations if csp.lifted.is_complete(name, csp.num_values)),
         )
 

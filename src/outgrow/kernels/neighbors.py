@@ -70,9 +70,29 @@ class Neighbors:
         count = count.index_add(0, sources, torch.ones_like(sources))
         return torch.argsort(sources, stable=True), count.cumsum(0) - count
 
+    @cached_property
+    def returns(self) -> tuple[Tensor, Tensor | None] | None:
+        """The same as a padded table, (S, R) entries and their mask, for tables that come again and again: twice as fast as groups of any
+        length where all are about as long (they are 1 or n on a board). None where that would be mostly padding."""
+        if not self.constant or self.source.numel() == 0:
+            return None
+        sources = self.source.flatten() if self.mask is None else self.source[self.mask]
+        entries = torch.arange(self.source.numel(), device=sources.device)
+        entries = entries if self.mask is None else entries[self.mask.flatten()]
+        count = torch.bincount(sources, minlength=self.num_sources)
+        longest = int(count.max())
+        if longest * self.num_sources > 4 * self.source.numel():
+            return None
+        mask = torch.arange(longest, device=sources.device) < count.unsqueeze(1)
+        table = torch.zeros_like(mask, dtype=torch.int64)
+        table[mask] = entries[torch.argsort(sources, stable=True)]
+        return table, None if bool(mask.all()) else mask
+
     def prepare(self) -> Neighbors:
         """Works out now what the gradient needs, outside of compiled code."""
-        _ = self.share, self.log_degree, self.present, self.readers
+        _ = self.share, self.log_degree, self.present
+        if self.returns is None:
+            _ = self.readers
         return self
 
     def rows(self, start: int, stop: int) -> Neighbors:
@@ -98,8 +118,30 @@ class _Gather(torch.autograd.Function):
         return summed, None, None, None
 
 
+class _GatherBoard(torch.autograd.Function):
+    """The same where readers come as a padded table."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, source: Tensor, returns: Tensor, mask: Tensor | None) -> Tensor:
+        ctx.save_for_backward(returns, mask)
+        return rows.index_select(0, source.flatten()).view(*source.shape, rows.shape[1])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        returns, mask = ctx.saved_tensors
+        found = grads[0].flatten(0, 1).index_select(0, returns.flatten())
+        if returns.shape[1] == 1 and mask is None:
+            return found, None, None, None
+        found = found.view(*returns.shape, -1)
+        if mask is not None:
+            found = found * mask.unsqueeze(2)
+        return found.sum(1), None, None, None
+
+
 def gather(rows: Tensor, neighbors: Neighbors) -> Tensor:
     """The rows (S, F) of every neighbor: (N, D, F)."""
     if torch.is_grad_enabled() and rows.requires_grad:
+        if neighbors.returns is not None:
+            return _GatherBoard.apply(rows, neighbors.source, *neighbors.returns)  # pyright: ignore[reportReturnType]
         return _Gather.apply(rows, neighbors.source, *neighbors.readers)  # pyright: ignore[reportReturnType]
     return rows.index_select(0, neighbors.source.flatten()).view(*neighbors.source.shape, rows.shape[1])

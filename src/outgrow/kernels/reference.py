@@ -13,7 +13,6 @@ Only the layers in between are computed per edge.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -21,9 +20,7 @@ from torch.nn import functional
 
 from outgrow.kernels.neighbors import Neighbors, gather
 
-__all__ = ["Layer", "Pooling", "average_messages", "pool_members"]
-
-Pooling = Literal["attention", "max", "mean", "logsumexp"]
+__all__ = ["Layer", "average_messages", "pool_members"]
 
 Layer = tuple[Tensor, Tensor]  # weight (out, in), bias (out,)
 
@@ -47,7 +44,8 @@ def average_messages(
     Args:
         source: (S, H), the first layer's product with the states of sources.
         destination: (N, H), the same of destinations, bias added.
-        layers: the layers after the first; the last one is linear.
+        layers: the layers after the first; the last one is linear. None for messages that are the first layer's activations: then
+            whoever hears them begins with a linear layer.
         logits: attention, (S,) and (N,): the logit of an edge is leaky_relu(of its source + of its destination), with a softmax
             over the edges into a node. None for a plain mean.
         sharpen: multiply attention logits by the log of the destination's in-degree.
@@ -74,15 +72,19 @@ def _average(
     sharpen: bool,
     dropout: float,
 ) -> Tensor:
-    *middle, last = layers
+    *middle, last = layers or (None,)
     x = functional.relu(gather(source, neighbors) + destination.unsqueeze(1))  # (N, D, H)
     for layer in middle:
+        assert layer is not None
         x = functional.relu(functional.linear(x, *layer))
     if dropout:
-        x = functional.dropout(functional.linear(x, *last), dropout)
-    weight = neighbors.share if logits is None else _attention(*logits, neighbors, sharpen)
-    averaged = (x * weight.to(x.dtype).unsqueeze(2)).sum(1)
-    if not dropout:
+        x = functional.dropout(x if last is None else functional.linear(x, *last), dropout)
+    if neighbors.degree == 1 and neighbors.mask is None:
+        averaged = x.squeeze(1)
+    else:
+        weight = neighbors.share if logits is None else _attention(*logits, neighbors, sharpen)
+        averaged = (x * weight.to(x.dtype).unsqueeze(2)).sum(1)
+    if not dropout and last is not None:
         averaged = functional.linear(averaged, *last)
         if neighbors.present is not None:  # no edges, no message: not even the bias
             averaged = averaged * neighbors.present
@@ -101,33 +103,28 @@ def _attention(source: Tensor, destination: Tensor, neighbors: Neighbors, sharpe
     return logits.masked_fill(~neighbors.mask, -1e9).softmax(1) * neighbors.mask
 
 
-def pool_members(values: Tensor, logits: Tensor, members: Neighbors, pooling: Pooling = "attention") -> Tensor:
-    """Each group's view of its members: (G, H), zero for a group without any.
+def pool_members(states: Tensor, logits: Tensor, members: Neighbors) -> Tensor:
+    """Each group's view of its members: (G, A * H), zero for a group without any.
 
-    Attention has a softmax over the members for each of A heads, which owns H / A columns. Its logits are multiplied by the log of the
-    group's size: a group of 25 then has a member as far above the others as one of 9 with the same states.
+    Each of A heads averages the members' states by a softmax over them. Its logits are multiplied by the log of the group's size: a
+    group of 25 then has a member as far above the others as one of 9 with the same states.
 
     Args:
-        values: (N, H), what the members have to say.
-        logits: (N, A), how much each head looks at them; not used by other ways of pooling.
+        states: (N, H), of all nodes.
+        logits: (N, A), how much each head looks at them.
         members: (G, n), the members of each group.
     """
     heads = logits.shape[1]
-    rows = gather(values, members)  # (G, n, H)
-    missing = None if members.mask is None else ~members.mask.unsqueeze(2)
-    if pooling == "attention":
-        weight = gather(logits, members)
-        weight = weight.to(torch.promote_types(weight.dtype, torch.float32)) * members.log_degree.unsqueeze(2)
-        if missing is not None:
-            weight = weight.masked_fill(missing, -1e9)
-        weight = weight.softmax(1)  # (G, n, A)
-        if missing is not None:  # a group without members
-            weight = weight.masked_fill(missing, 0.0)
-        shape = (*rows.shape[:2], heads, -1)
-        return (rows.view(shape) * weight.to(rows.dtype).unsqueeze(3)).sum(1).flatten(1)
-    if pooling == "mean":
-        return (rows * members.share.to(rows.dtype).unsqueeze(2)).sum(1)
-    if missing is not None:
-        rows = rows.masked_fill(missing, -1e4)
-    pooled = rows.amax(1) if pooling == "max" else rows.logsumexp(1)
-    return pooled if members.present is None else pooled * members.present
+    if not members.degree:  # no room for any member
+        return states.new_zeros(len(members.source), heads * states.shape[1])
+    rows = gather(states, members)  # (G, n, H)
+    weight = gather(logits, members)
+    weight = weight.to(torch.promote_types(weight.dtype, torch.float32)) * members.log_degree.unsqueeze(2)
+    if members.mask is not None:
+        missing = ~members.mask.unsqueeze(2)
+        rows = rows.masked_fill(missing, 0.0)  # whatever stands there, NaN included
+        weight = weight.masked_fill(missing, -1e9)
+    weight = weight.softmax(1).to(rows.dtype)  # (G, n, A), even in a group without members
+    if torch.compiler.is_compiling():  # one pass over the rows; in small products they are read and written once more
+        return (weight.unsqueeze(3) * rows.unsqueeze(2)).sum(1).flatten(1)
+    return torch.bmm(weight.transpose(1, 2), rows).flatten(1)

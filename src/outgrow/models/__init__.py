@@ -3,7 +3,7 @@
 from outgrow.models.binarized import Binarized, BinarizedConfig
 from outgrow.models.grouped import Grouped, GroupedConfig
 from outgrow.models.multivalued import Multivalued, MultivaluedConfig
-from outgrow.models.registry import MODELS, Config, Model, build_model, compile_parts
+from outgrow.models.registry import MODELS, Config, Model, build_model
 
 __all__ = [
     "MODELS",
@@ -16,5 +16,4 @@ __all__ = [
     "Multivalued",
     "MultivaluedConfig",
     "build_model",
-    "compile_parts",
 ]

@@ -60,7 +60,7 @@ class Binarized(NodeModel[BinarizedGraph]):
         )
         uses = [*constraint, *relation]
         messages = MessageFunctions(uses, config.width, config.layers, config.sharpen)
-        super().__init__(messages, len(uses), config.width, config.steps)
+        super().__init__(len(uses), config.width, config.steps, messages)
         self.schema, self.config = schema, config
         self._constraint, self._relation = constraint, relation
 
@@ -72,7 +72,7 @@ class Binarized(NodeModel[BinarizedGraph]):
                 neighbors.prepare()
         return graph
 
-    def hear(self, graph: BinarizedGraph, told: Tensor) -> Tensor:
+    def hear(self, graph: BinarizedGraph, told: Tensor) -> list[Tensor]:
         """The average message over the edges of each type into a node."""
         heard: list[Tensor] = []
         sent: dict[Use, Sent] = {}
@@ -82,4 +82,4 @@ class Binarized(NodeModel[BinarizedGraph]):
                 if use not in sent:
                     sent[use] = function.send(told, use.attend)
                 heard.append(function(sent[use], told, neighbors, self.config.dropout))
-        return torch.cat(heard, dim=1)
+        return heard

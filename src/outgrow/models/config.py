@@ -33,7 +33,7 @@ def fill(cls: type[T], table: Mapping[str, Any], where: str, also: tuple[str, ..
 def _convert(value: Any, hint: Any, where: str) -> Any:
     if get_origin(hint) is Literal:
         if value not in get_args(hint) or isinstance(value, bool):
-            raise OutgrowError(f"{where} is {value!r}; there is {', '.join(map(str, get_args(hint)))}")
+            raise OutgrowError(f"{where} is {_show(value)}; there is {', '.join(map(str, get_args(hint)))}")
         return value
     if get_origin(hint) is tuple:
         kinds = get_args(hint)  # (str, ...) for any number of names, (int, int) for two numbers
@@ -45,20 +45,27 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
         else:
             said = f"two numbers, as in [{', '.join(str(kind(i)) for i, kind in enumerate(kinds))}]"
         if not isinstance(items, list | tuple) or len(items) != len(kinds):
-            raise OutgrowError(f"{where} is {value!r}; {said} is expected")
+            raise OutgrowError(f"{where} is {_show(value)}; {said} is expected")
         try:
             return tuple(_convert(item, kind, where) for item, kind in zip(items, kinds, strict=True))
         except OutgrowError:
-            raise OutgrowError(f"{where} is {value!r}; {said} is expected") from None
+            raise OutgrowError(f"{where} is {_show(value)}; {said} is expected") from None
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
         raise OutgrowError(f"{where} is a number of more than 64 bits")  # too long to print, or for a float
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if not isinstance(value, hint) or (hint is not bool and isinstance(value, bool | NoneType)):
-        raise OutgrowError(f"{where} is {value!r}; {_SAID[hint]} is expected")
+        raise OutgrowError(f"{where} is {_show(value)}; {_SAID[hint]} is expected")
     if hint is float and not abs(value) <= _LARGEST:
         raise OutgrowError(f"{where} is {value!r}; a finite number is expected, at most {_LARGEST:g}")
     return value
+
+
+def _show(value: Any) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # Python writes out no more than 4300 digits
+        return "a number of more than 64 bits"
 
 
 def suggest(key: str, keys: Iterable[str]) -> str:

@@ -4,6 +4,13 @@
 a row for one value, pools its members' states, and each member hears an MLP of the pooled states and its own. The K values of a variable are a
 group as well. Facts about pairs keep messages over edges. The work is linear in memberships and edges, where the binarized model has an edge
 for any two members.
+
+With h the states, p_g the heads' averages over the members of group g side by side, and for each type of groups weights P, Q, b of its own, node i
+hears of it
+
+    m_i = mean over its groups g of relu(P p_g + Q h_i + b)
+
+The last, linear layer of that MLP is the first one of the update, which begins with a product of its own.
 """
 
 from __future__ import annotations
@@ -14,8 +21,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from outgrow.graphs import Batch, GroupedGraph, NodeGroups, Schema, group_nodes
-from outgrow.kernels import Pooling, pool_members
+from outgrow.graphs import Batch, GroupedGraph, Schema, group_nodes
+from outgrow.kernels import average_messages, pool_members
 from outgrow.models.layers import MessageFunctions, Use, check_config
 from outgrow.models.nodes import NodeModel
 
@@ -31,47 +38,27 @@ class GroupedConfig:
     Attributes:
         width: H, of states and messages.
         steps: T, of message passing in solving.
-        heads: of the attention by which a group pools its members.
-        layers: hidden layers of the MLPs that answer members, and of the messages over edges.
-        pooling: how a group sees its members: by 'attention', or their 'max', 'mean' or 'logsumexp'.
+        heads: A, of the attention by which a group pools its members.
         dropout: share of message elements dropped in training.
     """
 
     width: int = 96
     steps: int = 64
     heads: int = 4
-    layers: int = 1
-    pooling: Pooling = "attention"
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
         check_config(self)
-        if self.width % self.heads:
-            raise ValueError(f"width is {self.width}, which {self.heads} heads cannot share evenly")
-
-
-class Pool(nn.Module):
-    """What a group makes of its members' states."""
-
-    def __init__(self, width: int, heads: int, pooling: Pooling) -> None:
-        super().__init__()
-        self._pooling: Pooling = pooling
-        self.value = nn.Linear(width, width, bias=False)
-        self.logit = nn.Linear(width, heads, bias=False)
-
-    def forward(self, states: Tensor, members: NodeGroups) -> Tensor:
-        """States of nodes (N, H) -> of groups (G, H)."""
-        return pool_members(self.value(states), self.logit(states), members.members, self._pooling)
 
 
 class Grouped(NodeModel[GroupedGraph]):
     """Scores of every variable's values, step after step."""
 
     kind: Literal["grouped"] = "grouped"
-    messages: MessageFunctions
 
     def __init__(self, schema: Schema, config: GroupedConfig) -> None:
-        groups = [Use(f"group {name}", attend=False) for name in (*schema.groups, _VALUES)]
+        own = _VALUES if _VALUES not in schema.groups else f"{_VALUES} of a variable"  # a predicate may be called that
+        groups = [f"group {name}" for name in (*schema.groups, own)]
         # Edges that groups stand for are left out: those of predicates stated in groups, and of values that just differ.
         constraint = [i for i, t in enumerate(schema.constraint) if t.name not in schema.groups]
         relation = [i for i, t in enumerate(schema.relation) if t.relation not in schema.complete]
@@ -79,33 +66,36 @@ class Grouped(NodeModel[GroupedGraph]):
             *(Use(f"constraint {schema.constraint[i]} to {schema.constraint[i].relation}", True) for i in constraint),
             *(Use(f"relation {schema.relation[i]}", True) for i in relation),
         ]
-        uses = [*groups, *edges]
-        messages = MessageFunctions(uses, config.width, config.layers, sharpen=True)
-        super().__init__(messages, len(uses), config.width, config.steps)
+        width = config.width
+        super().__init__(len(groups) + len(edges), width, config.steps)
         self.schema, self.config = schema, config
         self._groups, self._edges, self._constraint, self._relation = groups, edges, constraint, relation
-        self.pools = nn.ModuleDict({use.function: Pool(config.width, config.heads, config.pooling) for use in groups})
+        # Q, b and the heads' logits of all types of groups: one product.
+        self.members = nn.Linear(width, len(groups) * (width + config.heads))
+        self.pooled = nn.ModuleDict({name: nn.Linear(config.heads * width, width, bias=False) for name in groups})  # P
+        self.messages = MessageFunctions(edges, width, layers=0, sharpen=True)
 
     def prepare(self, batch: Batch, draw: Tensor | None = None) -> GroupedGraph:
         """The graph this model passes messages on; there are no value embeddings to draw."""
-        graph = group_nodes(batch, self._constraint, self._relation)
+        graph = group_nodes(batch, self.schema.groups, self._constraint, self._relation)
         if torch.is_grad_enabled():
             for part in (*graph.constraint, *graph.relation, *graph.groups, graph.values):
                 part.prepare()
         return graph
 
-    def hear(self, graph: GroupedGraph, told: Tensor) -> Tensor:
+    def hear(self, graph: GroupedGraph, told: Tensor) -> list[Tensor]:
         """The answer of a node's groups of each type, and the average message over the edges of each type."""
         heard: list[Tensor] = []
-        dropout = self.config.dropout
-        for use, groups in zip(self._groups, (*graph.groups, graph.values), strict=True):
-            if not groups.count:
-                heard.append(torch.zeros_like(told))
-                continue
-            function = self.messages.of(use)
-            pooled = self.pools[use.function](told, groups)
-            heard.append(function(function.send(pooled, attend=False), told, groups.memberships, dropout))
+        width, heads, count = self.config.width, self.config.heads, len(self._groups)
+        dropout = self.config.dropout if self.training else 0.0
+        own, logits = self.members(told).split([count * width, count * heads], dim=1)
+        parts = zip(
+            self._groups, (*graph.groups, graph.values), own.split(width, 1), logits.split(heads, 1), strict=True
+        )
+        for name, groups, states, logit in parts:
+            pooled = self.pooled[name](pool_members(told, logit, groups.members))
+            heard.append(average_messages(pooled, states, groups.memberships, (), dropout=dropout))
         for use, neighbors in zip(self._edges, (*graph.constraint, *graph.relation), strict=True):
             function = self.messages.of(use)
             heard.append(function(function.send(told, use.attend), told, neighbors, dropout))
-        return torch.cat(heard, dim=1)
+        return heard

@@ -114,9 +114,23 @@ class LayerNormLSTM(nn.Module):
         """The gates' share of the inputs (N, H), which stay the same at every step: (N, 4H)."""
         return functional.linear(inputs, self.hear.weight[:, -inputs.shape[1] :])
 
-    def forward(self, heard: Tensor, remembered: Tensor, state: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
-        """Messages (N, types * H), `remember`ed inputs, state and cell (N, H) -> the next state and cell."""
-        entering = functional.linear(heard, self.hear.weight[:, : heard.shape[1]]) + remembered
+    def recognize(self, inputs: Tensor) -> Tensor:
+        """The gates' weights for what is heard and for which of a few inputs (I, H) a node has: (4H, types * H + I)."""
+        return torch.cat([self.hear.weight[:, : -inputs.shape[1]], self.remember(inputs).T], dim=1)
+
+    def forward(
+        self, heard: Tensor, remembered: Tensor | None, state: Tensor, cell: Tensor, weight: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Messages (N, types * H), `remember`ed inputs, state and cell (N, H) -> the next state and cell.
+
+        Or, with the `weight` that `recognize` gives, messages and behind them which input a node has (N, types * H + I): one product
+        instead of a sum that every step would read and write anew.
+        """
+        if weight is None:
+            weight = self.hear.weight[:, : heard.shape[1]]
+        entering = functional.linear(heard, weight)
+        if remembered is not None:
+            entering = entering + remembered
         gates = self.hear_norm(entering) + self.recall_norm(self.recall(state))
         enter, forget, emit, new = gates.chunk(4, dim=1)
         cell = torch.sigmoid(forget) * cell + torch.sigmoid(enter) * torch.tanh(new)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Generic, TypeVar
 
 import torch
@@ -17,16 +17,26 @@ from outgrow.models.layers import LayerNormLSTM, States, add_noise, mean_by_puzz
 
 __all__ = ["NodeModel"]
 
+# Kinds of inputs, padded to what matrix products like.
+_INPUTS = 8
 Graph = TypeVar("Graph", bound=BinarizedGraph)
+
+
+def _alike(states: States) -> States:
+    """States as a step leaves them, which all have gradients or none: so a compiled step serves the first one as well."""
+    if not torch.is_grad_enabled():
+        return states
+    return States(*(t if t.requires_grad else t.detach().requires_grad_() for t in states))
 
 
 class NodeModel(nn.Module, ABC, Generic[Graph]):
     """Every node learns whether its variable has its value. What it hears of others is the model's own."""
 
-    def __init__(self, messages: nn.Module, types: int, width: int, steps: int) -> None:
+    def __init__(self, types: int, width: int, steps: int, messages: nn.Module | None = None) -> None:
         super().__init__()
         self._steps = steps
-        self.messages = messages
+        if messages is not None:
+            self.messages = messages
         self.inputs = nn.Embedding(3, width)  # u[-1], u[0], u[1]: unassigned, ruled out, assigned
         self.update = LayerNormLSTM(types, width)
         self.score = nn.Linear(width, 1)
@@ -37,8 +47,8 @@ class NodeModel(nn.Module, ABC, Generic[Graph]):
         return None
 
     @abstractmethod
-    def hear(self, graph: Graph, told: Tensor) -> Tensor:
-        """One round of messages between nodes that tell (N, H): what each hears, (N, types * H)."""
+    def hear(self, graph: Graph, told: Tensor) -> Sequence[Tensor]:
+        """One round of messages between nodes that tell (N, H): what each hears, (N, H) for each type of edge or group."""
 
     def start(self, graph: Graph, noise: float = 0.0) -> States:
         """The states before the first step: the first messages tell the inputs."""
@@ -51,12 +61,12 @@ class NodeModel(nn.Module, ABC, Generic[Graph]):
         self, graph: Graph, steps: int | None = None, start: States | None = None
     ) -> Iterator[tuple[States, Tensor]]:
         """Step after step, the states and the scores (V, K): logits of 'this variable has this value'."""
-        fresh = self.start(graph)
-        remembered = self.update.remember(fresh.told)
-        told, hidden, cell = start or fresh
+        told, hidden, cell = _alike(start or self.start(graph))
+        which = functional.one_hot(graph.known, _INPUTS).to(told.dtype)
+        weight = self.update.recognize(functional.pad(self.inputs.weight, (0, 0, 0, _INPUTS - 3)))
         for _ in range(self._steps if steps is None else steps):
-            hidden, cell = self.step(graph, remembered, told, hidden, cell)
-            told = hidden
+            hidden, cell = self.step(graph, which, weight, told, hidden, cell)
+            told = hidden.view_as(hidden)
             yield States(told, hidden, cell), graph.by_variable(self.score(hidden).squeeze(1))
 
     def run(self, graph: Graph, steps: int | None = None, start: States | None = None) -> Iterator[Tensor]:
@@ -68,10 +78,16 @@ class NodeModel(nn.Module, ABC, Generic[Graph]):
         return torch.stack(list(self.run(graph, steps, start)))
 
     def step(
-        self, graph: Graph, remembered: Tensor, told: Tensor, hidden: Tensor, cell: Tensor
+        self, graph: Graph, which: Tensor, weight: Tensor, told: Tensor, hidden: Tensor, cell: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """One round of messages, and the update: the next hidden state and cell, each (N, H)."""
-        return self.update(self.hear(graph, told), remembered, hidden, cell)
+        """One round of messages, and the update: the next hidden state and cell, each (N, H).
+
+        `which` (N, I) marks the input of each node, and `weight` is what the update's gates make of it (`LayerNormLSTM.recognize`).
+        """
+        if torch.is_autocast_enabled(told.device.type):  # once, not in every product
+            told = told.to(torch.get_autocast_dtype(told.device.type))
+        heard = self.hear(graph, told)
+        return self.update(torch.cat([*heard, which.to(heard[0].dtype)], dim=1), None, hidden, cell, weight)
 
     def loss(self, scores: Tensor, graph: Graph, target: Tensor) -> Tensor:
         """Binary cross-entropy at every step, averaged over the nodes of a puzzle: scores (T, V, K), target (V,) -> (T, B)."""

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import torch
-
 from outgrow.graphs import Schema
 from outgrow.models.binarized import Binarized, BinarizedConfig
-from outgrow.models.grouped import Grouped, GroupedConfig, Pool
-from outgrow.models.layers import LayerNormLSTM, MessageFunction
+from outgrow.models.grouped import Grouped, GroupedConfig
 from outgrow.models.multivalued import Multivalued, MultivaluedConfig
 
-__all__ = ["MODELS", "Config", "Model", "build_model", "compile_parts"]
+__all__ = ["MODELS", "Config", "Model", "build_model"]
 
 Model = Binarized | Multivalued | Grouped
 Config = BinarizedConfig | MultivaluedConfig | GroupedConfig
@@ -35,16 +32,3 @@ def build_model(schema: Schema, config: Config) -> Model:
     if isinstance(config, GroupedConfig):
         return Grouped(schema, config)
     return Multivalued(schema, config)
-
-
-def compile_parts(model: Model) -> None:
-    """Lets Inductor compile what a step is made of, when it first runs.
-
-    Parts rather than the whole step: all groups and edge types share them, so there is far less to compile. Shapes are left open, as those
-    of one size would each have to be compiled anew.
-    """
-    # One entry for each part, mode of gradients and pattern of masks; the default gives up after eight.
-    torch._dynamo.config.cache_size_limit = 64  # pyright: ignore[reportPrivateImportUsage]
-    for part in model.modules():
-        if isinstance(part, LayerNormLSTM | MessageFunction | Pool):
-            part.compile(dynamic=True)

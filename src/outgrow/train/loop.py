@@ -29,7 +29,7 @@ from torch.nn.parallel import DistributedDataParallel
 from outgrow.data import Dataset, find_dataset
 from outgrow.errors import OutgrowError, memory_errors
 from outgrow.graphs import Batch, Puzzles
-from outgrow.models import Model, build_model, compile_parts
+from outgrow.models import Model, build_model
 from outgrow.provenance import provenance
 from outgrow.puzzles import get_puzzle
 from outgrow.train.curves import LOG_NAME
@@ -168,7 +168,12 @@ class _Trainer:
         if device.type == "cuda" and how.replay and self._recordable():
             self.replay = Replay(objective)
         if device.type == "cuda" and how.compile:
-            compile_parts(self.model)
+            import torch.fx.experimental._config as shapes
+
+            # Batches of several sets share one compilation, with open shapes; no two of them are taken to be equal for ever.
+            several = True if len(recipe.data.train) > 1 else None
+            shapes.use_duck_shape = False
+            self.model.step = torch.compile(self.model.step, dynamic=several)  # pyright: ignore[reportAttributeAccessIssue]
         if processes.count > 1:
             self.objective = DistributedDataParallel(self.objective)
         self._good = self.state.snapshot()
@@ -348,7 +353,9 @@ class _Trainer:
             if judged:
                 boards += float(judge_output(losses.output, batch, csps).mean()) * share
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), how.clip or math.inf)
-        loss, final_loss, gradient, accuracy = processes.mean(total.item(), final.item(), norm.item(), boards)
+        # One wait for the device, not three.
+        numbers = torch.stack([total, final, norm.to(total.dtype)]).tolist()
+        loss, final_loss, gradient, accuracy = processes.mean(*numbers, boards)
         if update == 0:
             progress.first_loss = loss if math.isfinite(loss) else 0.0
         if not math.isfinite(loss):

@@ -71,6 +71,13 @@ class Objective(nn.Module):
         return Losses(total.mean(), losses[-1].mean().detach(), output)
 
     @torch.no_grad()
+    def begin(self, batch: Batch, draw: Tensor | None) -> States:
+        """The noisy beginning."""
+        with self._precision(batch):
+            prepared: Any = self.model.prepare(batch, draw)
+            return self.model.start(prepared, self._noise)
+
+    @torch.no_grad()
     def walk(self, batch: Batch, draw: Tensor | None, steps: int, start: States | None = None) -> States:
         """The states after so many ungraded steps from `start`, or from the noisy beginning."""
         with self._precision(batch):

@@ -70,6 +70,8 @@ class Order:
         block, at = divmod(update, _BLOCK)
         if self._drawn[0] != block:
             each = np.diff(np.rint(np.cumsum(self._shares) * _BLOCK).astype(np.int64), prepend=0)
+            each = np.maximum(each, 1)  # however small its share, a set is met
+            each[each.argmax()] -= each.sum() - _BLOCK
             order = np.repeat(np.arange(len(each)), each)
             order = np.random.default_rng([*self._seed, block, 1]).permutation(order)
             counts = block * each + np.cumsum(order[:, None] == np.arange(len(each)), axis=0)
@@ -88,7 +90,8 @@ class Order:
         window = self._batch * _WINDOW
         parts = [order[at : at + window] for at in range(0, len(order), window)]
         order = np.concatenate([part[np.argsort(sizes[part], kind="stable")] for part in parts])
-        return [np.split(order, batches)[i] for i in rng.permutation(batches)]
+        found = np.split(order, batches)
+        return [found[i] for i in rng.permutation(batches)]
 
 
 def draw_given(

@@ -83,8 +83,8 @@ class TrainRecipe:
         clip: largest norm of the gradient; 0 for any.
         precision: 'bf16' autocast, 'fp32' (without TF32, on a GPU too), or 'auto': bf16 on a GPU, fp32 elsewhere.
         compile: on a GPU, compile the step of message passing, which takes a while before the first update.
-        replay: on a GPU, record an update as a CUDA graph and replay it, where updates are alike: puzzles of one size, one process,
-            no multiplicity, no micro-batches.
+        replay: on a GPU, record an update as a CUDA graph and replay it, where updates are alike: each set with puzzles of one size, one
+            process, no multiplicity, no micro-batches.
         steps: graded steps of message passing in an update; 0 for the model's own number, which solving takes.
         free_steps: ungraded steps before the graded ones, drawn anew for each update: the fewest and the most. The model then learns
             from states that it gets itself into, and long runs stay on course.

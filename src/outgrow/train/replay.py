@@ -23,15 +23,20 @@ _WARM_UP = 3
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Recording:
-    """What was recorded for one shape: a step from `states` to themselves, and the graded steps with their gradients."""
+    """What was recorded for one shape: the beginning of `states`, a step from them to themselves, and the graded steps with their gradients.
+
+    `tables` is what the model made of the batch: a recording reads the memory of tables that stay the same, so it has to keep them.
+    """
 
     batch: Batch
+    tables: object
     inputs: Sequence[Tensor]
     states: States | None
+    begin: torch.cuda.CUDAGraph | None
     free: torch.cuda.CUDAGraph | None
     graph: torch.cuda.CUDAGraph
     losses: Losses
-    gradients: Sequence[Tensor]
+    gradients: Sequence[Tensor | None]
 
 
 class Replay:
@@ -46,15 +51,16 @@ class Replay:
     def backward(self, batch: Batch, draw: Tensor | None, free: int = 0) -> Losses:
         """Sets the gradients of all weights."""
         inputs = [*_tensors(batch), *([] if draw is None else [draw])]
-        shape = (free > 0, *((tuple(t.shape), t.dtype) for t in inputs))
+        # Tables that stay the same are no inputs: the sizes of the puzzles say which those are.
+        shape = (free > 0, batch.sizes, *((tuple(t.shape), t.dtype) for t in inputs))
         if shape not in self._recordings:
             self._recordings[shape] = self._record(batch, draw, free > 0)
         recording = self._recordings[shape]
         for static, tensor in zip(recording.inputs, inputs, strict=True):
             static.copy_(tensor)
-        if recording.free is not None and recording.states is not None:
-            _set(recording.states, self._objective.walk(recording.batch, draw, 1))
-            for _ in range(free - 1):
+        if recording.begin is not None and recording.free is not None:
+            recording.begin.replay()
+            for _ in range(free):
                 recording.free.replay()
         recording.graph.replay()
         for weight, gradient in zip(self._weights, recording.gradients, strict=True):
@@ -64,11 +70,11 @@ class Replay:
     def _record(self, batch: Batch, draw: Tensor | None, free: bool) -> _Recording:
         static = _copy(batch)
         drawn = None if draw is None else draw.clone()
-        states = self._objective.walk(static, drawn, 1) if free else None
-        step = None
-        if states is not None:
-            states = States(*(t.clone() for t in states))
-            step = self._capture(lambda: _set(states, self._objective.walk(_alias(static), drawn, 1, states)))
+        states = begin = step = None
+        if free:
+            states = States(*(t.clone() for t in self._objective.walk(_alias(static), drawn, 1)))
+            begin, _ = self._capture(lambda: _set(states, self._objective.begin(_alias(static), drawn)))
+            step, _ = self._capture(lambda: _set(states, self._objective.walk(_alias(static), drawn, 1, states)))
 
         def grade() -> Losses:
             self._clear()
@@ -77,16 +83,19 @@ class Replay:
             losses.total.backward()
             return losses
 
-        graph = self._capture(grade)
-        losses = graph[1]
-        gradients = [weight.grad for weight in self._weights if weight.grad is not None]
+        graph, losses = self._capture(grade)
+        gradients = [weight.grad for weight in self._weights]
         inputs = [*_tensors(static), *([] if drawn is None else [drawn])]
+        with torch.no_grad():
+            tables = self._objective.model.prepare(static, drawn)
         return _Recording(
             static,
+            tables,
             inputs,
             states,
-            None if step is None else step[0],
-            graph[0],
+            begin,
+            step,
+            graph,
             Losses(losses.total.detach(), losses.final, losses.output),
             gradients,
         )

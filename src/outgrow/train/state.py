@@ -91,8 +91,9 @@ class State:
     def _blend(self, kept: Tensors, share: float) -> None:
         """Moves an average towards the weights at hand."""
         with torch.no_grad():
-            for name, weight in self.weights.items():
-                kept[name].lerp_(weight, share)
+            torch._foreach_lerp_(
+                [kept[name] for name in self.weights], [w.detach() for w in self.weights.values()], share
+            )
 
     def is_finite(self) -> bool:
         """Whether the weights and their moving average are numbers."""

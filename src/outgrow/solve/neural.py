@@ -1,0 +1,201 @@
+"""Puzzles solved by a model: message passing until the verdict holds, or the steps are used up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from outgrow.csp import GroundCSP, judge_each
+from outgrow.errors import OutgrowError, memory_errors
+from outgrow.graphs import Batch, Puzzles, Schema
+from outgrow.models import Model
+from outgrow.puzzles import PUZZLES, Instance, get_puzzle
+
+__all__ = ["Answer", "restate", "solve_batch"]
+
+_MAX_STEPS = 100_000
+# Entries of the largest table of neighbors in a batch, nodes x degree, 8 bytes each: a 36x36 Sudoku by its neighbors has 5 million and
+# takes 0.7 GB in all. Graphs may have hubs, and tables are padded to the largest degree.
+_MOST = 1 << 25
+# (variable, value) nodes at a time. Small batches pay on a CPU: one stops when all its puzzles are solved, and little is gained by more
+# (60 Futoshikis of size 6 took 11 s in batches of 1,024 nodes and 21 s in one of 32,768).
+_NODES = {"cpu": 1 << 11, "cuda": 1 << 17}
+Progress = Callable[[int], None]
+
+
+def _no_progress(done: int) -> None:
+    """For callers that do not watch."""
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a model says of a puzzle.
+
+    Attributes:
+        assignment: (V,) values 1..K; givens are as they were given, whatever the model makes of them.
+        solved: the verdict on it.
+        steps: after how many steps the verdict first held; if it never did, how many were run.
+        confidence: (V,) the probability the model gives to each value, 1 where it was given.
+        seconds: its share of the time its batch took.
+    """
+
+    assignment: npt.NDArray[np.int16]
+    solved: bool
+    steps: int
+    confidence: npt.NDArray[np.float32]
+    seconds: float
+
+
+def solve_batch(
+    model: Model,
+    instances: Sequence[Instance],
+    steps: int,
+    *,
+    device: torch.device | str = "cpu",
+    nodes: int | None = None,
+    progress: Progress = _no_progress,
+) -> list[Answer]:
+    """An answer for each puzzle, in order; they may be of different sizes.
+
+    After every step of message passing the verdict is asked, and a puzzle's answer is the first one that it calls solved; else the one after
+    the last step. `nodes` bounds the (variable, value) nodes that are computed at a time, and a single puzzle may have more; `progress` is told
+    how many puzzles are done.
+
+    >>> from outgrow.models import BinarizedConfig, build_model
+    >>> from outgrow.puzzles import parse
+    >>> puzzles = parse("12343412214343.1\\n1.....3..4.....2")
+    >>> model = build_model(Schema.of(puzzles[0].csp), BinarizedConfig(width=8))  # untrained
+    >>> answers = solve_batch(model, puzzles, steps=3)
+    >>> len(answers), answers[1].assignment.shape, answers[1].solved
+    (2, (16,), False)
+    """
+    if not 1 <= steps <= _MAX_STEPS:
+        raise OutgrowError(f"{steps} steps; 1 to {_MAX_STEPS:,} are possible")
+    if not instances:
+        return []
+    seen = _fit(model, instances)
+    model = model.to(device).eval()
+    puzzles = Puzzles.of_instances(seen)
+    answers: list[Answer] = []
+    for part in _portions([i.csp for i in seen], nodes or _NODES.get(torch.device(device).type, 1 << 15)):
+        with torch.no_grad(), memory_errors("puzzles of this size need a device with more, or the exact solver"):
+            answers += _solve(model, puzzles.batch(part, device), [instances[i] for i in part], steps)
+        progress(len(answers))
+    return answers
+
+
+def restate(instance: Instance, form: str) -> Instance:
+    """The same puzzle in another of its lifted forms.
+
+    >>> from outgrow.puzzles import parse_one
+    >>> list(restate(parse_one("1.....3..4.....2"), "nbr").csp.pairs)
+    ['nbr']
+    """
+    puzzle = get_puzzle(instance.puzzle)
+    pairs = np.zeros((0, 2), dtype=np.int32) if puzzle.varying is None else instance.csp.pairs[puzzle.varying]
+    stated = puzzle.restore(size=instance.size, shape=instance.shape, pairs=pairs, givens=instance.givens, form=form)
+    return replace(stated, notation=instance.notation, notes=instance.notes, source=instance.source)
+
+
+def _solve(model: Model, batch: Batch, instances: Sequence[Instance], steps: int) -> list[Answer]:
+    """The puzzles of one batch. They are judged as they were stated, not as the model sees them."""
+    began = time.perf_counter()
+    found: dict[int, tuple[npt.NDArray[np.int16], bool, int, npt.NDArray[np.float32]]] = {}
+    before: list[npt.NDArray[np.int16]] = []
+    ends_at = np.cumsum([v for v, _ in batch.sizes])[:-1]
+    for step, scores in enumerate(model.run(model.prepare(batch), steps), start=1):  # pyright: ignore[reportArgumentType]
+        values = torch.where(batch.givens > 0, batch.givens, scores.argmax(1) + 1)
+        now = np.split(values.cpu().numpy().astype(np.int16), ends_at)
+        # What did not change since the step before breaks the same rules still.
+        asked = [i for i, said in enumerate(now) if i not in found and not (before and np.array_equal(said, before[i]))]
+        before = now
+        solved = _judge([instances[i] for i in asked], [now[i] for i in asked])
+        ends = [i for i, right in zip(asked, solved, strict=True) if right]
+        left = [i for i in range(len(instances)) if i not in found and i not in ends] if step == steps else []
+        if ends or left:
+            confidence = np.split(_confidence(scores, values, batch.givens), ends_at)
+            found |= {i: (now[i], i in ends, step, confidence[i]) for i in (*ends, *left)}
+        if len(found) == len(instances):
+            break
+    seconds = time.perf_counter() - began
+    cost = [v * k for v, k in batch.sizes]
+    return [Answer(*found[i], seconds * cost[i] / max(sum(cost), 1)) for i in range(len(instances))]
+
+
+def _judge(instances: Sequence[Instance], assignments: Sequence[npt.NDArray[np.integer]]) -> npt.NDArray[np.bool_]:
+    return judge_each([i.csp for i in instances], assignments, [i.givens for i in instances])
+
+
+def _confidence(scores: Tensor, values: Tensor, givens: Tensor) -> npt.NDArray[np.float32]:
+    """(V,): a softmax over values. Where a score is the logit of one value alone, that is its probability given that one of them is right."""
+    chosen = scores.float().softmax(1).gather(1, values.unsqueeze(1) - 1).squeeze(1)
+    return torch.where(givens > 0, 1.0, chosen).cpu().numpy()
+
+
+def _portions(csps: Sequence[GroundCSP], nodes: int) -> Iterator[list[int]]:
+    """All puzzles in order, as many at a time as have at most so many nodes, and tables that fit into memory."""
+    degrees = {id(csp): _degree(csp) for csp in csps}
+    part: list[int] = []
+    total = widest = 0
+    for i, csp in enumerate(csps):
+        cost, degree = csp.num_variables * csp.num_values, degrees[id(csp)]
+        if part and (total + cost > nodes or (total + cost) * max(widest, degree) > _MOST):
+            yield part
+            part, total, widest = [], 0, 0
+        part.append(i)
+        total, widest = total + cost, max(widest, degree)
+    yield part
+
+
+def _degree(csp: GroundCSP) -> int:
+    """The most edges of one type into a node; tables are padded to it."""
+    ends = [int(np.bincount(end).max(initial=0)) for pairs in csp.pairs.values() for end in pairs.T]
+    return max(csp.num_values, *ends)
+
+
+def _fit(model: Model, instances: Sequence[Instance]) -> list[Instance]:
+    """The puzzles in the lifted form that the model was built for; refuses those it cannot take."""
+    forms: dict[tuple[str, int, int], str | None] = {}
+    seen: list[Instance] = []
+    for instance in instances:
+        key = (instance.puzzle, id(instance.csp.lifted), instance.size)
+        if key not in forms:
+            forms[key] = _form(model, instance)
+        form = forms[key]
+        cost = instance.csp.num_variables * instance.size * _degree(instance.csp)
+        if cost > _MOST:
+            raise OutgrowError(
+                f"{_name(instance)}: {instance.csp.num_variables:,} variables, {instance.size:,} values and up to "
+                f"{_degree(instance.csp):,} neighbors are too many for a network; use the exact solver"
+            )
+        seen.append(instance if form is None else restate(instance, form))
+    return seen
+
+
+def _form(model: Model, instance: Instance) -> str | None:
+    """The form to restate the puzzle in; None if it may stay as it is."""
+    if model.max_values is not None and instance.size > model.max_values:
+        raise OutgrowError(
+            f"{_name(instance)}: a puzzle with {instance.size} values, but the model has embeddings for {model.max_values}"
+        )
+    schemas = [Schema.of(instance.csp)]
+    if schemas[0] == model.schema:
+        return None
+    for form in PUZZLES[instance.puzzle].forms if instance.puzzle in PUZZLES else ():
+        schemas.append(Schema.of(restate(instance, form).csp))
+        if schemas[-1] == model.schema:
+            return form
+    has = " or ".join(dict.fromkeys(f"({schema})" for schema in schemas))
+    raise OutgrowError(
+        f"{_name(instance)}: the model was built for ({model.schema}), and a {instance.puzzle} has {has}"
+    )
+
+
+def _name(instance: Instance) -> str:
+    return instance.source or instance.puzzle
