@@ -20,6 +20,7 @@ lint: $(VENV)/.test
 
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/generators.py
+	$(BIN)/python benchmarks/cost.py
 
 format: $(VENV)/.test
 	$(BIN)/ruff check --fix .

@@ -29,7 +29,7 @@ EVERYONE = {"errors", "provenance", "version", "writing"}
 HEAVY = {
     "pysat": {"csp/exact.py"},
     "click": {"cli"},
-    "matplotlib": {"train/curves.py"},
+    "matplotlib": {"train/curves.py", "evaluate/figures.py"},
     "rich": {"cli"},
     "torch": {"kernels", "graphs", "models", "solve", "train", "evaluate", "weights", "cli/train.py"},
 }
@@ -76,7 +76,9 @@ def test_a_wrong_turn_is_seen() -> None:
     assert not wrong_turns("data", {"outgrow.puzzles", "outgrow.errors"})
 
 
-@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["solve", "--help"], ["solve", "--exact", "-"]])
+@pytest.mark.parametrize(
+    "arguments", [["--version"], ["--help"], ["solve", "--help"], ["solve", "--exact", "-"], ["weights", "list"]]
+)
 def test_the_command_starts_without_torch(arguments: list[str]) -> None:
     script = "import sys\nfrom outgrow.cli.main import main\ntry:\n    main()\nfinally:\n    assert 'torch' not in sys.modules"
     run = subprocess.run(

@@ -98,10 +98,6 @@ def test_a_given_that_breaks_a_rule_is_invalid(run: Run) -> None:
         assert not result.stdout
 
 
-def test_solve_without_weights_says_what_to_do(run: Run) -> None:
-    assert_one_line_error(run("solve", "-", stdin=EASY, code=2), "--exact")
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -267,7 +263,18 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [[], ["solve"], ["check"], ["convert"], ["show"], ["generate"], ["data"], ["data", "build"], ["data", "verify"]],
+    [
+        [],
+        ["solve"],
+        ["check"],
+        ["convert"],
+        ["show"],
+        ["generate"],
+        ["data"],
+        ["data", "build"],
+        ["data", "verify"],
+        ["weights"],
+    ],
 )
 def test_help_has_examples(run: Run, command: list[str]) -> None:
     shown = run(*command, "--help").stdout

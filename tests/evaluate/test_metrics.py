@@ -16,7 +16,8 @@ from outgrow.csp.exact import ExactSolver, Nearest, TooLarge
 from outgrow.data import Dataset, Record
 from outgrow.data.generate import default_settings, make_chunk
 from outgrow.errors import DamagedFile, OutgrowError
-from outgrow.evaluate import Predictions, mean_std, score, wilson
+from outgrow.evaluate import Predictions, check_flag, flags_of, mean_std, score, wilson
+from outgrow.evaluate.metrics import QUANTILES, step_quantiles
 
 Ints = np.ndarray
 
@@ -267,6 +268,80 @@ def test_a_csp_too_large_for_the_solver_is_bounded(monkeypatch: pytest.MonkeyPat
     dataset = graph(PATH, [1, 2, 1, 2], [], 2)
     result = score(dataset, predict(dataset, [[2, 1, 2, 2]]))
     assert (result.right.tolist(), result.pointwise_bound) == ([0.25], True)
+
+
+# ---- by flag
+
+
+def graded(*flags: dict[str, int]) -> Dataset:
+    """As many paths to color, with these flags."""
+    solution = np.array([1, 2, 1, 2])
+    records = [Record(solution, np.zeros(4, dtype=bool), np.array(PATH), f) for f in flags]
+    return Dataset.of(records, puzzle="coloring", size=2, shape=())
+
+
+GOOD, BAD = [2, 1, 2, 1], [2, 1, 2, 2]
+
+
+def test_puzzles_with_and_without_a_flag_are_counted_apart() -> None:
+    dataset = graded(*({"singles": int(i in (1, 4, 5))} for i in range(6)))
+    result = score(dataset, predict(dataset, [GOOD, GOOD, BAD, GOOD, BAD, GOOD]))
+    assert result.by_flag == {"singles=1": {"count": 3, "solved": 2}, "singles=0": {"count": 3, "solved": 2}}
+    # Of the puzzles asked for alone, and by their numbers in the set.
+    result = score(dataset, predict(dataset, [BAD, GOOD, GOOD], [5, 1, 3]))
+    assert result.by_flag == {"singles=1": {"count": 2, "solved": 1}, "singles=0": {"count": 1, "solved": 1}}
+    result = score(dataset, predict(dataset, [BAD, GOOD], [0, 2]))
+    assert result.by_flag == {"singles=0": {"count": 2, "solved": 1}}
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ({"singles": (0, 1), "unique": (1, 1)}, ["singles"]),
+        ({"singles": (0, 0), "unique": (1, 0)}, ["singles", "unique"]),
+        ({"level": (0, 1), "chromatic": (2, 2)}, []),
+        ({"grade": (0, 2)}, []),
+        ({"grade": (1, 2)}, []),
+        ({}, []),
+    ],
+)
+def test_flags_that_tell_puzzles_apart(values: dict[str, tuple[int, int]], found: list[str]) -> None:
+    dataset = graded(*({name: v[i] for name, v in values.items()} for i in range(2)))
+    assert sorted(flags_of(dataset)) == found
+    assert sorted({name.split("=")[0] for name in score(dataset, predict(dataset, [GOOD, BAD])).by_flag}) == found
+    for flag in (*values, "nothing", ""):
+        if flag in found:
+            check_flag(flag, {"a": graded({}), "b": dataset})
+        else:
+            words = f"no flag {flag!r} tells puzzles of these sets apart; "
+            words += f"there is {', '.join(found)}" if found else "they have none that does"
+            with pytest.raises(OutgrowError, match=f"^{words}$"):
+                check_flag(flag, {"a": graded({}), "b": dataset})
+    check_flag(None, {"b": dataset})
+
+
+def test_the_hard_sets_are_told_apart_by_singles() -> None:
+    from outgrow.data import find_dataset
+
+    assert [flags_of(find_dataset(f"sudoku-{size}-hard")) for size in (9, 12, 16)] == [["singles"]] * 3
+    assert flags_of(find_dataset("sudoku-9-test")) == []
+
+
+# ---- the first step
+
+
+@pytest.mark.parametrize("count", [1, 2, 9, 10, 11, 99, 100, 101, 250])
+def test_quantiles_are_the_first_step_by_which_so_many_were_solved(count: int) -> None:
+    rng = np.random.default_rng(count)
+    first = rng.integers(1, 60, count)
+    found = step_quantiles(rng.permutation(np.concatenate([first, np.zeros(7, dtype=np.int64)])))
+    assert found.pop("solved") == count
+    assert found == {f"{q}%": next(n for n in range(1, 61) if 100 * (first <= n).sum() >= q * count) for q in QUANTILES}
+    assert list(found) == ["10%", "50%", "90%", "99%", "100%"]
+
+
+def test_nothing_solved_has_no_quantiles() -> None:
+    assert step_quantiles(np.zeros(5, dtype=np.int64)) == {"solved": 0}
 
 
 # ---- what is refused

@@ -94,6 +94,29 @@ def test_the_file_is_the_same_every_time_and_short(tmp_path: Path) -> None:
     }
 
 
+FLAGS = {"singles=1": {"count": 3, "solved": 3}, "singles=0": {"count": 1, "solved": 0}}
+FIRST = {"solved": 4, "10%": 2, "50%": 3, "90%": 9, "99%": 9, "100%": 32}
+
+
+def test_counts_by_flag_and_first_steps_come_back(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    done = [evaluation(scored(by_flag=FLAGS, first_steps=FIRST), scored("sudoku-12-test", first_steps={"solved": 0}))]
+    write_results(path, done)
+    first, second = json.loads(path.read_text())["evaluations"][0]["scores"]
+    assert (first["by_flag"], first["first_steps"]) == (FLAGS, FIRST)
+    assert ("by_flag" in second, second["first_steps"]) == (False, {"solved": 0})
+    (again,) = read_results(path)
+    assert again.as_json() == done[0].as_json()
+    assert (again.scores[0].by_flag, again.scores[0].first_steps) == (FLAGS, FIRST)
+
+
+def test_results_from_before_there_were_flags_are_read() -> None:
+    for path in (Path(__file__).resolve().parents[2] / "results").glob("futoshiki-*.json"):
+        content = json.loads(path.read_text())
+        assert [e.as_json() for e in read_results(path)] == content["evaluations"]
+        assert all(s.by_flag == s.first_steps == {} for e in read_results(path) for s in e.scores)
+
+
 def test_what_is_no_number_is_never_written(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     write_results(path, [evaluation()])
@@ -108,7 +131,7 @@ def damage(content: dict[str, Any], **changes: Any) -> dict[str, Any]:
     """With entries of the evaluation or of its score changed; ... takes one away."""
     e = content["evaluations"][0]
     for name, value in changes.items():
-        where = e["scores"][0] if name in e["scores"][0] or name == "solved" else e
+        where = e["scores"][0] if name in e["scores"][0] or name in ("solved", "by_flag", "first_steps") else e
         where[name] = value
         if value is ...:
             del where[name]
@@ -132,6 +155,29 @@ def damage(content: dict[str, Any], **changes: Any) -> dict[str, Any]:
         {"pointwise_bound": 1},
         {"steps": ...},
         {"solved": [True]},
+        {"by_flag": []},
+        {"by_flag": {"singles": {"count": 1, "solved": 1}}},
+        {"by_flag": {"singles=2": {"count": 1, "solved": 1}}},
+        {"by_flag": {"singles=1": [1, 1]}},
+        {"by_flag": {"singles=1": {"count": 1}}},
+        {"by_flag": {"singles=1": {"count": 1, "solved": 1, "more": 1}}},
+        {"by_flag": {"singles=1": {"count": 1, "solved": True}}},
+        {"by_flag": {"singles=1": {"count": 1, "solved": 2}}},
+        {"by_flag": {"singles=1": {"count": 1, "solved": -1}}},
+        {"by_flag": {"singles=1": {"count": 5, "solved": 1}}},
+        {"by_flag": {"singles=1": {"count": 0, "solved": 0}}},
+        {"first_steps": None},
+        {"first_steps": {"10%": 1}},
+        {"first_steps": {"solved": 1}},
+        {"first_steps": {"solved": 0, "10%": 1}},
+        {"first_steps": {**FIRST, "75%": 9}},
+        {"first_steps": {**FIRST, "solved": 5}},
+        {"first_steps": {**FIRST, "solved": -1}},
+        {"first_steps": {**FIRST, "50%": 1}},
+        {"first_steps": {**FIRST, "10%": 0}},
+        {"first_steps": {**FIRST, "100%": 33}},
+        {"first_steps": {**FIRST, "99%": 9.0}},
+        {"first_steps": {**FIRST, "solved": "4"}},
     ],
 )
 def test_results_that_lie_are_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
@@ -199,6 +245,44 @@ def test_other_recipes_steps_and_sets_have_rows_of_their_own() -> None:
     assert [line[0] for line in cells(rows)] == ["recipe", *["sudoku-9-binarized"] * 4, "sudoku-9-grouped"]
     assert rows[-1].paper is None
     assert cells(rows)[-1][-1] == "-"
+
+
+def test_a_table_by_flag() -> None:
+    many = {"singles=1": {"count": 8, "solved": 8}, "singles=0": {"count": 2, "solved": 1}}
+    done = [
+        evaluation(scored("sudoku-9-hard", count=10, by_flag=many), scored("sudoku-16-hard"), scored("sudoku-9-test")),
+        evaluation(scored("sudoku-12-hard", by_flag={"singles=0": {"count": 4, "solved": 3}}), seed=1),
+    ]
+    head, nine, sixteen, _, twelve = cells(table(done), "singles")
+    assert head[-3:] == ["paper, board %", "board %, singles=1", "board %, singles=0"]
+    assert nine[-2:] == ["100.00 of 8", "50.00 of 2"]
+    assert sixteen[-2:] == ["-", "-"]
+    assert twelve[-2:] == ["-", "75.00 of 4"]
+    assert cells(table(done))[0][-1] == "paper, board %"
+    assert cells(table(done), "other")[1][-2:] == ["-", "-"]
+    assert "100.00 of 8" in render_table(table(done), by="singles")
+    assert "of 8" not in render_table(table(done))
+
+
+def test_a_table_by_flag_averages_seeds() -> None:
+    counts = [{"singles=1": {"count": 4, "solved": n}} for n in (4, 2)]
+    done = [evaluation(scored(by_flag=c), seed=i) for i, c in enumerate(counts)]
+    (row,) = table(done)
+    assert row.by_flag["singles=1"] == (0.75, pytest.approx(0.5**0.5 / 2), 4)
+    assert cells([row], "singles")[1][-2] == "75.00 ± 35.36 of 4"
+    # A file from before there were flags says nothing of them.
+    assert table([*done, evaluation(scored(), seed=2)])[0].by_flag == {}
+
+
+def test_first_steps_have_a_column_where_they_are_known() -> None:
+    done = [evaluation(scored(first_steps=FIRST), scored(steps=16), scored(steps=8, first_steps={"solved": 0}))]
+    head, *lines = cells(table(done))
+    assert head[-1] == "first solved after steps (10%, 50%, 90%, 99%, 100%)"
+    assert [line[-1] for line in lines] == ["2, 3, 9, 9, 32 of 4", "-", "-"]
+    slower = {"solved": 3, "10%": 1, "50%": 5, "90%": 6, "99%": 6, "100%": 6}
+    (row,) = table([evaluation(scored(first_steps=FIRST)), evaluation(scored(first_steps=slower), seed=1)])
+    assert row.first_steps == {"solved": 3, "10%": 2, "50%": 5, "90%": 9, "99%": 9, "100%": 32}
+    assert cells([row])[1][-1] == "2, 5, 9, 9, 32 of 3"
 
 
 def test_one_seed_twice_is_no_mean() -> None:

@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -20,10 +20,12 @@ import torch
 
 import outgrow.evaluate.run as running
 from outgrow.csp.exact import ExactSolver
+from outgrow.csp.verdict import judge_each
 from outgrow.data import Dataset, find_dataset, find_datasets
 from outgrow.errors import DamagedFile, OutgrowError
 from outgrow.evaluate import Evaluation, Predictions, read_results, score, table, write_results
-from outgrow.evaluate.run import evaluate, form_for, open_weights, predict
+from outgrow.evaluate.metrics import step_quantiles
+from outgrow.evaluate.run import FirstSteps, evaluate, form_for, open_weights, predict
 from outgrow.graphs import Puzzles, Schema
 from outgrow.models import MODELS, Model, build_model
 from outgrow.weights import save_weights
@@ -160,6 +162,99 @@ def test_what_cannot_be_asked_for(weights: Callable[..., Path], options: dict[st
         predict(build("binarized"), data("sudoku-4-test"), "x", **options)
     with pytest.raises(OutgrowError, match=words):
         evaluate(weights("binarized"), {"x": data("sudoku-4-test")}, **options)
+
+
+# ---- the first step at which an answer is right
+
+
+class Scripted:
+    """Stands for a model like a known one: its answer to puzzle i is right after the steps right[i], and else wrong."""
+
+    def __init__(self, known: Model, dataset: Dataset, right: list[set[int]]) -> None:
+        self.schema, self.max_values, self.config = known.schema, None, known.config
+        self.dataset, self.right = dataset, right
+
+    def to(self, device: object = None) -> Scripted:
+        return self
+
+    eval = to
+
+    def prepare(self, batch: Any) -> Any:
+        return batch
+
+    def run(self, batch: Any, steps: int) -> Iterator[torch.Tensor]:
+        for n in range(1, steps + 1):
+            answers = []
+            for i in batch.indices.tolist():
+                answer = self.dataset.solution(i).astype(np.int64)
+                if n not in self.right[i] and i % 2:
+                    answer[np.flatnonzero(answer == 1)[0]] = 2  # breaks a rule
+                elif n not in self.right[i]:
+                    answer = np.array([0, 2, 1, 3, 4])[answer]  # breaks none, but changes givens
+                answers.append(answer)
+            yield torch.nn.functional.one_hot(torch.tensor(np.concatenate(answers)) - 1, self.dataset.size).float()
+
+
+@pytest.mark.parametrize("nodes", [1, 200, 1 << 15])
+@pytest.mark.parametrize("name", ["sudoku-4-test", "coloring-4-test"])
+def test_the_first_step_is_the_first_at_which_the_verdict_holds(
+    monkeypatch: pytest.MonkeyPatch, name: str, nodes: int
+) -> None:
+    monkeypatch.setattr(running, "_NODES", {"cpu": nodes})
+    # One is right at once, one later, one now and then, one at the last step, one after it, one never.
+    right = [{1, 2, 3, 4, 5, 6}, {4, 5, 6}, {3, 5}, {6}, {7}, set()]
+    model: Any = Scripted(build("binarized", name), data(name), right)
+    first = FirstSteps()
+    found = predict(model, data(name), name, steps=[2, 6], limit=6, first_steps=first)
+    assert first.steps.tolist() == [1, 4, 3, 6, 0, 0]
+    assert [score(data(name), p).solved.tolist() for p in found] == [
+        [True, False, False, False, False, False],
+        [True, True, False, True, False, False],
+    ]
+    assert step_quantiles(first.steps) == {"solved": 4, "10%": 1, "50%": 3, "90%": 6, "99%": 6, "100%": 6}
+
+
+def test_a_puzzle_found_solved_is_not_judged_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[int] = []
+
+    def judge(csps: Any, answers: Any, givens: Any) -> Any:
+        judged.append(len(csps))
+        return judge_each(csps, answers, givens)
+
+    monkeypatch.setattr(running, "judge_each", judge)
+    model: Any = Scripted(build("binarized"), data("sudoku-4-test"), [{2, 3}, {1}, {4}])
+    predict(model, data("sudoku-4-test"), "x", steps=[6], limit=3, first_steps=FirstSteps())
+    assert judged == [3, 2, 1, 1]  # and nobody is left for steps 5 and 6
+    predict(model, data("sudoku-4-test"), "x", steps=[6], limit=3)
+    assert len(judged) == 4
+
+
+def test_first_steps_agree_with_a_verdict_on_every_step() -> None:
+    model, boards = build("binarized", form="nbr"), data("sudoku-4-test")
+    first = FirstSteps()
+    predict(model, boards, "x", steps=[8], limit=120, first_steps=first)
+    every = predict(model, boards, "x", steps=range(1, 9), limit=120)
+    solved = np.stack([score(boards, p).solved for p in every])  # (8, 120)
+    assert first.steps.tolist() == np.where(solved.any(0), solved.argmax(0) + 1, 0).tolist()
+    assert 0 < solved.any(0).sum() < 120
+
+
+def test_the_score_after_most_steps_has_the_first_ones(weights: Callable[..., Path], tmp_path: Path) -> None:
+    path = weights("binarized", form="nbr")
+    sets = {"sudoku-4-test": data("sudoku-4-test"), "sixes": data("sudoku-6-test")}
+    found = evaluate(path, sets, steps=[8, 2], limit=30, first_steps=True)
+    assert [bool(s.first_steps) for s in found.scores] == [False, True, False, True]
+    for name, s in zip(sets, found.scores[1::2], strict=True):
+        first = FirstSteps()
+        predict(build("binarized", form="nbr"), sets[name], name, steps=[8], limit=30, first_steps=first)
+        assert s.first_steps == step_quantiles(first.steps)
+        assert s.first_steps["solved"] >= s.board * 30
+    assert found.scores[1].first_steps["solved"] > 0
+    plain_scores = evaluate(path, sets, steps=[8, 2], limit=30).scores
+    assert [s.board for s in plain_scores] == [s.board for s in found.scores]
+    assert not any(s.first_steps for s in plain_scores)
+    write_results(tmp_path / "results.json", [found])
+    assert read_results(tmp_path / "results.json")[0].as_json() == found.as_json()
 
 
 # ---- which puzzles a model takes
@@ -428,13 +523,15 @@ def test_a_bare_machine_evaluates(weights: Callable[..., Path], tmp_path: Path) 
     graphs = weights("binarized", "coloring-4-test", at="graphs.safetensors")
     common = ["--device", "cpu", "--limit", "30", "--out"]
     calls = [
-        [str(boards), "sudoku-4-test", "--steps", "2", "4", *common, "boards.json"],
+        [str(boards), "sudoku-4-test", "--steps", "2", "4", "--first-steps", *common, "boards.json"],
         [str(graphs), "coloring-4-test", *common, "exact.json"],
         [str(graphs), "coloring-4-test", *common, "bound.json", "--nearest-seconds", "0"],
         ["none.safetensors", "sudoku-4-test", *common, "none.json"],
         [str(boards), "sudoku-4-test", "sudoku-4-test", *common, "none.json"],
         [str(boards), "sudoku-4-test", "--steps", "0", *common, "none.json"],
         [str(boards), "sudoku-4-test", "--device", "toaster"],
+        [str(boards), "sudoku-9-hard", "--by", "singles", *common, "hard.json", "--limit", "5"],
+        [str(boards), "sudoku-4-test", "--by", "singles", *common, "none.json"],
     ]
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", BARE],
@@ -447,22 +544,28 @@ def test_a_bare_machine_evaluates(weights: Callable[..., Path], tmp_path: Path) 
     )
     printed = [part.splitlines() for part in re.split("exit code .\n", done.stdout)]
     errors = [part.splitlines() for part in re.split("exit code .\n", done.stderr)]
-    assert re.findall("exit code (.)", done.stdout) == list("0202222")
+    assert re.findall("exit code (.)", done.stdout) == list("020222202")
     # Boards: as anywhere else.
     head, *lines = printed[0]
     assert head.split()[:4] == ["set", "size", "count", "steps"]
     assert [line.split()[:4] for line in lines] == [["sudoku-4-test", "4", "30", steps] for steps in "24"]
     (stored,) = read_results(tmp_path / "boards.json")
-    here = evaluate(boards, {"sudoku-4-test": data("sudoku-4-test")}, steps=[2, 4], limit=30)
+    here = evaluate(boards, {"sudoku-4-test": data("sudoku-4-test")}, steps=[2, 4], limit=30, first_steps=True)
+    assert here.scores[1].first_steps["solved"]
+    assert "first solved after steps" in head
     assert stored.as_json()["scores"] == here.as_json()["scores"]
     # The nearest solution needs python-sat, a bound does not.
     assert "pip install python-sat" in errors[1][0]
     assert ">=" in printed[2][1]
     assert read_results(tmp_path / "bound.json")[0].scores[0].pointwise_bound
     # Mistakes are one line, and nothing is printed or written.
-    assert [len(lines) for lines in errors] == [0, 1, 0, 1, 1, 1, 1, 0]
-    assert [len(lines) for lines in printed] == [3, 0, 2, 0, 0, 0, 0, 0]
+    assert [len(lines) for lines in errors] == [0, 1, 0, 1, 1, 1, 1, 0, 1, 0]
+    assert [len(lines) for lines in printed] == [3, 0, 2, 0, 0, 0, 0, 2, 0, 0]
     assert errors[3] == ["outgrow: none.safetensors: no such file"]
-    for number, words in ((4, "named twice"), (5, "steps 0"), (6, "toaster")):
+    for number, words in ((4, "named twice"), (5, "steps 0"), (6, "toaster"), (8, "no flag 'singles'")):
         assert words in errors[number][0]
-    assert {p.name for p in tmp_path.glob("*.json")} == {"boards.json", "bound.json"}
+    assert {p.name for p in tmp_path.glob("*.json")} == {"boards.json", "bound.json", "hard.json"}
+    # With and without a flag.
+    assert "board %, singles=1" in printed[7][0]
+    counts = read_results(tmp_path / "hard.json")[0].scores[0].by_flag
+    assert sum(c["count"] for c in counts.values()) == 5

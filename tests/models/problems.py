@@ -90,6 +90,9 @@ PROBLEMS: dict[str, Problem] = {
     "futoshiki 3 and 4": Problem.of([futoshiki_csp(3, SIGNS_3, "units"), futoshiki_csp(4, SIGNS_4, "units")]),
     "futoshiki without signs": Problem.of([futoshiki_csp(3, [], "nbr")]),
     "coloring": Problem.of([coloring_csp(5, LONELY, 3)]),
+    "coloring of couples": Problem.of(
+        [coloring_csp(4, [(0, 1), (2, 3)], 2)]
+    ),  # one edge into each node, of either kind
     "coloring 2, 4, 1 and 3": Problem.of(
         [
             coloring_csp(4, [(0, 1), (1, 2), (2, 3)], 2),

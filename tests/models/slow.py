@@ -60,16 +60,22 @@ class Channel:
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups of nodes of one type: each pools what its members tell, and tells every member something."""
+    """Groups of nodes of one type, the `index`th of `count` types: each pools what its members tell, and tells every member something."""
 
     function: str
-    pooling: str
+    index: int
+    count: int
     heads: int
     members: Mapping[Node, Sequence[Node]]
 
     @cached_property
-    def answers(self) -> Channel:
-        return Channel(self.function, False, {(g, member) for g, members in self.members.items() for member in members})
+    def groups(self) -> dict[Node, list[Node]]:
+        """The groups of each node."""
+        found: dict[Node, list[Node]] = {}
+        for group, members in self.members.items():
+            for member in members:
+                found.setdefault(member, []).append(group)
+        return found
 
 
 # ---- Section 3: the two graphs
@@ -146,11 +152,11 @@ def linear(p: Parameters, name: str, x: Tensor) -> Tensor:
 
 
 def f(p: Parameters, z: str, h_sender: Tensor, h_receiver: Tensor) -> Tensor:
-    """m_t[e] = f_z(h_t(sender), h_t(receiver))."""
+    """m_t[e] = f_z(h_t(sender), h_t(receiver)). The last layer is linear; where the first is the only one, the update has the linear one."""
     x = linear(p, f"messages.{z}.first", torch.cat([h_sender, h_receiver]))
     for n in count():
         if f"messages.{z}.rest.{n}.weight" not in p:
-            return x
+            return x if n else x.clamp(min=0)
         x = linear(p, f"messages.{z}.rest.{n}", x.clamp(min=0))
     raise AssertionError
 
@@ -179,26 +185,29 @@ def average(p: Parameters, channel: Channel, node: Node, senders: States, receiv
 
 
 def pool(p: Parameters, groups: Groups, told: Sequence[Tensor]) -> Tensor:
-    """What a group makes of its members, column by column; with attention, each head looks after as many columns."""
-    values = [linear(p, f"pools.{groups.function}.value", h) for h in told]
-    powers: list[Tensor] = []  # of each head, one for every member
-    if groups.pooling == "attention":
-        looks = [linear(p, f"pools.{groups.function}.logit", h) for h in told]
-        powers = [torch.stack([(log(len(told)) * look[head]).exp() for look in looks]) for head in range(groups.heads)]
-    columns: list[Tensor] = []
-    for i in range(len(values[0])):
-        column = [value[i] for value in values]
-        if groups.pooling == "attention":
-            power = powers[i // (len(values[0]) // groups.heads)]
-            columns.append((power * torch.stack(column)).sum() / power.sum())
-        elif groups.pooling == "max":
-            columns.append(max(column, key=lambda x: float(x.detach())))
-        elif groups.pooling == "mean":
-            columns.append(torch.stack(column).sum() / len(column))
-        else:
-            assert groups.pooling == "logsumexp"
-            columns.append(torch.stack([x.exp() for x in column]).sum().log())
-    return torch.stack(columns)
+    """p_g: every head's average of the members' states, side by side. A head's logits are multiplied by log n."""
+    width = len(told[0])
+    pooled: list[Tensor] = []
+    for head in range(groups.heads):
+        # Of the layer that all types of groups share, their logits are the last rows.
+        row = groups.count * width + groups.index * groups.heads + head
+        look, bias = p["members.weight"][row], p["members.bias"][row]
+        powers = [(log(len(told)) * (look @ h + bias)).exp() for h in told]
+        total = torch.stack(powers).sum()
+        pooled.append(torch.stack([power / total * h for power, h in zip(powers, told, strict=True)]).sum(0))
+    return torch.cat(pooled)
+
+
+def hear_groups(p: Parameters, groups: Groups, node: Node, pooled: States, states: States) -> Tensor:
+    """m_i = mean over its groups g of relu(P p_g + Q h_i + b); nothing where it has none."""
+    h = states[node]
+    rows = slice(groups.index * len(h), (groups.index + 1) * len(h))
+    own = p["members.weight"][rows] @ h + p["members.bias"][rows]
+    answers = [
+        (linear(p, f"pooled.{groups.function}", pooled[group]) + own).clamp(min=0)
+        for group in groups.groups.get(node, [])
+    ]
+    return torch.stack(answers).sum(0) / len(answers) if answers else torch.zeros_like(h)
 
 
 def layer_norm(p: Parameters, name: str, x: Tensor) -> Tensor:
@@ -230,14 +239,15 @@ def pass_messages(
     history: list[dict[Node, Tensor]] = []
     for _ in range(steps):
         senders = {**states, **(still or {})}
-        parts: list[tuple[Channel, States]] = []
+        heard: list[dict[Node, Tensor]] = []
         for z in channels:
             if isinstance(z, Channel):
-                parts.append((z, senders))
+                heard.append({node: average(p, z, node, senders, states) for node in inputs})
             else:
-                told = {g: [states[member] for member in members] for g, members in z.members.items()}
-                parts.append((z.answers, {g: pool(p, z, members) for g, members in told.items() if members}))
-        m = {node: torch.cat([average(p, z, node, tellers, states) for z, tellers in parts]) for node in inputs}
+                told = {g: [states[member] for member in members] for g, members in z.members.items() if members}
+                pooled = {g: pool(p, z, members) for g, members in told.items()}
+                heard.append({node: hear_groups(p, z, node, pooled, states) for node in inputs})
+        m = {node: torch.cat([each[node] for each in heard]) for node in inputs}
         new = {node: g(p, update, h[node], c[node], m[node], u) for node, u in inputs.items()}
         h = {node: pair[0] for node, pair in new.items()}
         c = {node: pair[1] for node, pair in new.items()}
@@ -321,19 +331,21 @@ class SlowGrouped:
 
     p: Parameters
     heads: int
-    pooling: str
     predicates: Sequence[str]
 
     def channels(self, csp: GroundCSP) -> list[Channel | Groups]:
         variables, values = range(csp.num_variables), range(1, csp.num_values + 1)
-        found: list[Channel | Groups] = []
+        members: dict[str, dict[Node, list[Node]]] = {}
         for name in self.predicates:  # every group of variables, once for each value
-            copies: dict[Node, list[Node]] = {
+            members[f"group {name}"] = {
                 (g, v): [(int(j), v) for j in group] for g, group in enumerate(csp.groups[name]) for v in values
             }
-            found.append(Groups(f"group {name}", self.pooling, self.heads, copies))
         own = "group values of a variable" if "values" in self.predicates else "group values"
-        found.append(Groups(own, self.pooling, self.heads, {j: [(j, v) for v in values] for j in variables}))
+        members[own] = {j: [(j, v) for v in values] for j in variables}
+        found: list[Channel | Groups] = [
+            Groups(name, index, len(members), self.heads, copies)
+            for index, (name, copies) in enumerate(members.items())
+        ]
         for q in constraint_types(csp):
             if q.name not in self.predicates:
                 edges: Edges = {((j, v), (k, v)) for j, k in q.edges for v in values}

@@ -104,10 +104,11 @@ def test_what_a_field_cannot_hold_is_refused_in_a_line(table: dict[str, Any], li
 
 
 def test_a_grouped_model_of_plain_values() -> None:
-    assert fill(GroupedConfig, {"width": 8, "heads": 2, "pooling": "max"}, "") == GroupedConfig(
-        width=8, heads=2, pooling="max"
-    )
-    with pytest.raises(OutgrowError, match="pooling is 'sum'; there is attention, max, mean, logsumexp"):
-        fill(GroupedConfig, {"pooling": "sum"}, "model.")
-    with pytest.raises(OutgrowError, match=r"^model\.width is 10, which 4 heads cannot share evenly$"):
-        fill(GroupedConfig, {"width": 10}, "model.")
+    assert fill(GroupedConfig, {"width": 10, "heads": 3}, "") == GroupedConfig(width=10, heads=3)
+    with pytest.raises(OutgrowError, match=r"^model\.heads is '2'; a whole number is expected$"):
+        fill(GroupedConfig, {"heads": "2"}, "model.")
+    with pytest.raises(OutgrowError, match=r"^model\.heads is 257; it goes from 1 to 256$"):
+        fill(GroupedConfig, {"heads": 257}, "model.")
+    for key, value in (("layers", 2), ("pooling", "max")):  # of an earlier form
+        with pytest.raises(OutgrowError, match=rf"^model\.{key}: no such key; there are width, steps, heads, dropout$"):
+            fill(GroupedConfig, {key: value}, "model.")

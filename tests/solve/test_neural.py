@@ -90,6 +90,20 @@ def test_a_solution_that_the_model_leaves_again_is_kept() -> None:
     assert (found.solved, found.steps, found.assignment.tolist()) == (True, 2, right.tolist())
 
 
+def test_a_solution_found_again_is_no_later_one() -> None:
+    first, second = SMALL
+    model = oracle((first, [wrong(first), solution(first)] * 2), (second, [wrong(second)]))
+    assert [a.steps for a in solve(model, [first, second], 6)] == [2, 6]
+
+
+def test_each_puzzle_is_judged_by_what_it_was_before_itself() -> None:
+    """Two puzzles with one solution between them: the second one says what the first one said a step before."""
+    answer = solution(SMALL[0])
+    one, other = (SMALL[0].with_givens(np.where(np.arange(16) % 2 == odd, answer, 0)) for odd in (0, 1))
+    model = oracle((one, [answer]), (other, [wrong(other), answer]))
+    assert [(a.solved, a.steps) for a in solve(model, [one, other], 4)] == [(True, 1), (True, 2)]
+
+
 def test_a_batch_stops_when_all_are_solved() -> None:
     first, second = SMALL
     model = oracle(

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
-from tiny import KINDS, about, color_graphs, events, grade_generously, read, rich, tiny
+from tiny import KINDS, REMASK, about, color_graphs, events, grade_generously, read, rich, tiny
 from torch import Tensor
 
 from outgrow.data import find_dataset
@@ -48,7 +48,8 @@ def learn_plainly(recipe: Recipe, rates: Sequence[float]) -> Iterator[tuple[floa
         batch = puzzles.batch(order.batch(update))
         assert batch.solutions is not None
         counts = puzzles.num_variables[order.batch(update)]
-        given = draw_given(counts, data.more_givens, data.untouched, data.remask, (how.seed, 0, update, 3))
+        shares = (data.more_givens, data.fewer_givens, data.loosened, data.untouched, data.remask)
+        given = draw_given(counts, (how.seed, 0, update, 3), *shares)
         for variable in range(batch.num_variables if given is not None else 0):
             assert given is not None
             if given[0][variable]:
@@ -61,7 +62,8 @@ def learn_plainly(recipe: Recipe, rates: Sequence[float]) -> Iterator[tuple[floa
             for reached, _ in model.walk(prepared, draw_steps(how.free_steps, (how.seed, 0, update, 4)), states):
                 states = reached
         scores = torch.stack(list(model.run(prepared, how.steps or recipe.model.steps, states)))
-        losses = model.loss(scores, prepared, batch.solutions).sum(0)
+        graded = scores[len(scores) - (how.graded or len(scores)) :]
+        losses = model.loss(graded, prepared, batch.solutions).sum(0)
         penalty = model.penalty(prepared)
         loss = (losses if penalty is None else losses + penalty).mean()
         optimizer.zero_grad()
@@ -286,6 +288,22 @@ def test_more_givens_are_added_to_those_there_are_and_never_contradict(
     assert sum(map(len, seen.values())) > 0.5 * (1 - untouched) * 30 * 8
 
 
+def test_fewer_givens_are_withheld_from_those_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = watch_objective(monkeypatch)
+    data = {"limit": 8, "valid": [], "fewer_givens": [0.3, 0.7], "loosened": 0.75}
+    train(tiny(data=data, updates=30, validate_every=30), tmp_path, device="cpu")
+    shares, seen = [], set()
+    for part in parts:
+        for index, givens in zip(part.indices, part.givens, strict=True):
+            assert all(value in (0, before) for value, before in zip(givens, STORED[index], strict=True))
+            if givens != STORED[index]:
+                shares.append(1 - is_given(givens).sum() / is_given(STORED[index]).sum())
+                seen.add((index, tuple(givens)))
+    assert len(shares) == pytest.approx(0.75 * 30 * 8, abs=35)
+    assert np.mean(shares) == pytest.approx(0.5, abs=0.05)
+    assert len(seen) > 0.8 * len(shares)
+
+
 def test_remask_draws_all_givens_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = watch_objective(monkeypatch)
     data = {"limit": 8, "valid": [], "remask": [0.3, 0.7], "untouched": 0.25}
@@ -304,7 +322,7 @@ def test_remask_draws_all_givens_anew(tmp_path: Path, monkeypatch: pytest.Monkey
     assert np.mean(kept) == pytest.approx(0.5, abs=0.06)  # what was given before is given as often as anything else
 
 
-@pytest.mark.parametrize("fresh", [{"more_givens": [0.2, 0.8]}, {"more_givens": [0, 0], "remask": [0.2, 0.8]}], ids=str)
+@pytest.mark.parametrize("fresh", [{}, REMASK], ids=["more and fewer", "remask"])
 def test_parts_of_a_batch_have_the_givens_of_the_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh: dict[str, Any]
 ) -> None:
@@ -670,7 +688,7 @@ def test_more_embeddings_than_the_start_has_are_fresh(tmp_path: Path, taught: di
         ("binarized", "multivalued", {}, "a binarized model"),
         ("multivalued", "binarized", {}, "a multivalued model"),
         ("binarized", "grouped", {}, "a binarized model"),
-        ("grouped", "grouped", {"model": {"pooling": "max"}}, "does not fit the recipe's model"),
+        ("grouped", "grouped", {"model": {"heads": 2}}, "does not fit the recipe's model"),
         ("binarized", "binarized", {"data": {"form": "units"}}, "constraint edges nbr"),
         ("binarized", "binarized", {"model": {"width": 9}}, "does not fit the recipe's model"),
         ("binarized", "binarized", {"model": {"layers": 2}}, "does not fit the recipe's model"),

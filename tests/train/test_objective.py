@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny import KINDS, color_graphs
+from tiny import KINDS, SMALL, color_graphs
 from torch import Tensor
 from torch.nn import functional
 
@@ -41,7 +41,7 @@ def make(kind: str) -> tuple[Model, Puzzles, Batch]:
     puzzles = Puzzles([i.csp for i in built], GIVENS, SOLUTIONS)  # pyright: ignore[reportArgumentType]
     torch.manual_seed(0)
     extra: dict[str, Any] = {"max_values": 6} if kind == "multivalued" else {}
-    config = MODELS[kind][1](width=8, steps=STEPS, layers=1, dropout=0.0, **extra)
+    config = MODELS[kind][1](**{**SMALL[kind], "steps": STEPS, **extra})
     return build_model(puzzles.schema, config), puzzles, puzzles.batch([0, 1, 2])
 
 
@@ -192,7 +192,8 @@ def test_without_free_steps_and_noise_the_loss_is_that_of_all_steps(kind: str) -
     expected = plain_loss(model, prepared, batch, model(prepared))
     found = Objective(model, False, False)(batch, puzzles.csps, None)
     assert torch.equal(found.total, expected)
-    assert torch.equal(Objective(model, False, False, STEPS, 0.0)(batch, puzzles.csps, None, 0).total, expected)
+    for how in ({"steps": STEPS, "noise": 0.0}, {"graded": STEPS}, {"steps": STEPS, "graded": 0}):
+        assert torch.equal(Objective(model, False, False, **how)(batch, puzzles.csps, None, 0).total, expected)
     expected = gradients(model, expected)
     assert_same_gradients(expected, gradients(model, found.total))
     # No number was drawn that would change dropout or embeddings later on.
@@ -218,6 +219,23 @@ def test_as_many_steps_are_graded_as_the_recipe_says(kind: str, steps: int) -> N
         assert batch.solutions is not None
         last = model.loss(graded[-1:], prepared, batch.solutions).mean().item()
         assert float(found.final) == pytest.approx(last, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_last_of_the_steps_may_be_graded_alone(kind: str) -> None:
+    model, puzzles, batch = make(kind)
+    assert batch.solutions is not None
+    for free, graded in ((0, 1), (0, 2), (2, 1)):
+        prepared: Any = model.prepare(batch)
+        start = Objective(model, False, False).walk(batch, None, free) if free else None
+        scores = model(prepared, 4, start)
+        expected = plain_loss(model, prepared, batch, scores[4 - graded :])
+        last = model.loss(scores[-1:], prepared, batch.solutions).mean().item()
+        wanted = gradients(model, expected)  # through all four steps
+        found = Objective(model, False, False, 4, graded)(batch, puzzles.csps, None, free)
+        assert found.total.item() == pytest.approx(expected.item(), rel=1e-6)
+        assert found.final.item() == pytest.approx(last, rel=1e-6)
+        assert_same_gradients(wanted, gradients(model, found.total))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -209,80 +210,95 @@ def test_a_set_too_small_for_a_batch_is_refused_by_name() -> None:
 
 # ---- fresh givens
 
+WAYS = ["more", "fewer", "remask"]
+
+
+def draw(way: str, counts: np.ndarray, bounds: tuple[float, float], seed: tuple[int, ...], **shares: float) -> Any:
+    """Of puzzles that are changed in one way; those with fewer givens are all but the untouched ones."""
+    if way == "fewer":
+        shares["loosened"] = 1 - shares.get("untouched", 0.0)
+    return draw_given(counts, seed, **{way: bounds}, **shares)  # pyright: ignore[reportArgumentType]
+
 
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.integers(1, 40), min_size=1, max_size=12),
     st.tuples(st.floats(0, 1), st.floats(0, 1)).map(sorted),
     st.floats(0, 1),
-    st.booleans(),
+    st.sampled_from(WAYS),
     st.integers(0, 2**40),
 )
-def test_drawn_givens_are_added_or_all_there_are(
-    counts: list[int], bounds: list[float], untouched: float, remask: bool, seed: int
+def test_drawn_givens_are_added_withheld_or_all_there_are(
+    counts: list[int], bounds: list[float], untouched: float, way: str, seed: int
 ) -> None:
-    shares, none = (bounds[0], bounds[1]), (0.0, 0.0)
-    arguments = (np.array(counts), none if remask else shares, untouched, shares if remask else none, (seed, 0, 5, 3))
-    found = draw_given(*arguments)
-    if not bounds[1]:
-        assert found is None
+    arguments = (way, np.array(counts), (bounds[0], bounds[1]), (seed, 0, 5, 3))
+    found = draw(*arguments, untouched=untouched)
+    if found is None:
+        assert not bounds[1] or (way == "fewer" and untouched == 1)
         return
-    assert found is not None
+    assert bounds[1]
     given, masked = found
     assert given.shape == masked.shape == (sum(counts),)
     assert not (given & masked).any()
-    if remask:  # of a puzzle that is changed every variable is one or the other; of others none
+    if way == "remask":  # of a puzzle that is changed every variable is one or the other; of others none
         for part in np.split(given | masked, np.cumsum(counts)[:-1]):
             assert part.all() or not part.any()
     else:
-        assert not masked.any()
-    again = draw_given(*arguments)
-    assert again is not None
+        assert not (masked if way == "more" else given).any()
+    again = draw(*arguments, untouched=untouched)
     assert (again[0] == given).all()
     assert (again[1] == masked).all()
 
 
 @pytest.mark.parametrize("bounds", [(0.2, 0.5), (0.3, 0.3), (0.0, 1.0)], ids=str)
-@pytest.mark.parametrize("remask", [False, True], ids=["more givens", "remask"])
-def test_shares_of_givens_are_spread_evenly_between_their_bounds(bounds: tuple[float, float], remask: bool) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_shares_of_givens_are_spread_evenly_between_their_bounds(bounds: tuple[float, float], way: str) -> None:
     low, high = bounds
-    counts = np.full(500, 1000)
-    found = draw_given(counts, (0, 0) if remask else bounds, 0.0, bounds if remask else (0, 0), (1,))
-    assert found is not None
-    drawn = found[1] if remask else found[0]
-    shares = np.sort(drawn.reshape(500, 1000).mean(1))
+    found = draw(way, np.full(500, 1000), bounds, (1,))
+    drawn = found[0 if way == "more" else 1].reshape(500, 1000)
+    shares = np.sort(drawn.mean(1))
     # Of 1000 variables the standard deviation is 0.016 at most.
     assert shares[0] >= low - 0.06
     assert shares[-1] <= high + 0.06
-    evenly = np.linspace(low, high, 500)
-    assert np.abs(shares - evenly).max() < 0.08
+    assert np.abs(shares - np.linspace(low, high, 500)).max() < 0.08
     # Any variable as often as any other, and each puzzle its own.
-    assert np.abs(drawn.reshape(500, 1000).mean(0) - (low + high) / 2).max() < 0.12
-    assert len({row.tobytes() for row in drawn.reshape(500, 1000)}) > 490
+    assert np.abs(drawn.mean(0) - (low + high) / 2).max() < 0.12
+    assert len({row.tobytes() for row in drawn}) > 490
 
 
 @pytest.mark.parametrize("untouched", [0.0, 0.25, 1.0])
-@pytest.mark.parametrize("remask", [False, True], ids=["more givens", "remask"])
-def test_a_share_of_the_puzzles_stays_untouched(untouched: float, remask: bool) -> None:
-    bounds = (0.4, 0.6)
-    found = draw_given(np.full(4000, 60), (0, 0) if remask else bounds, untouched, bounds if remask else (0, 0), (2, 5))
-    assert found is not None
-    still = ~(found[0] | found[1]).reshape(4000, 60).any(1)
+@pytest.mark.parametrize("way", ["more", "remask"])
+def test_a_share_of_the_puzzles_stays_untouched(untouched: float, way: str) -> None:
+    given, masked = draw(way, np.full(4000, 60), (0.4, 0.6), (2, 5), untouched=untouched)
+    still = ~(given | masked).reshape(4000, 60).any(1)
     assert still.mean() == pytest.approx(untouched, abs=0.035)  # five standard deviations
     assert not untouched or still.any()
     assert untouched == 1 or not still.all()
     assert untouched > 0 or not still.any()
 
 
+def test_a_puzzle_has_more_givens_or_fewer_or_is_untouched() -> None:
+    found = draw_given(np.full(4000, 60), (2,), (0.5, 0.5), (0.3, 0.3), loosened=0.2, untouched=0.5)
+    assert found is not None
+    more, fewer = (flags.reshape(4000, 60).any(1) for flags in found)
+    assert not (more & fewer).any()
+    assert fewer.mean() == pytest.approx(0.2, abs=0.035)
+    assert more.mean() == pytest.approx(0.3, abs=0.035)
+    shares = [flags.reshape(4000, 60)[some].mean() for flags, some in zip(found, (more, fewer), strict=True)]
+    assert shares == pytest.approx([0.5, 0.3], abs=0.01)
+
+
 def test_without_shares_nothing_is_drawn() -> None:
-    assert draw_given(np.array([4, 4]), (0.0, 0.0), 0.0, (0.0, 0.0), (0,)) is None
+    assert draw_given(np.array([4, 4]), (0,)) is None
+    assert draw_given(np.array([4, 4]), (0,), fewer=(0.1, 0.5), untouched=0.5) is None
+    assert draw_given(np.array([4, 4]), (0,), loosened=0.5) is None
 
 
-def test_givens_differ_between_updates_seeds_and_recoveries() -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_givens_differ_between_updates_seeds_and_recoveries(way: str) -> None:
     parts = [(0, 0, 0, 3), (0, 0, 1, 3), (0, 1, 0, 3), (1, 0, 0, 3)]
-    for more, remask in (((0.5, 0.5), (0, 0)), ((0, 0), (0.5, 0.5))):
-        found = [draw_given(np.array([30, 20]), more, 0.0, remask, part) for part in parts]
-        assert len({flags[0].tobytes() for flags in found if flags is not None}) == 4
+    found = [draw(way, np.array([30, 20]), (0.5, 0.5), part) for part in parts]
+    assert len({flags[0 if way == "more" else 1].tobytes() for flags in found}) == 4
 
 
 # ---- free steps

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny import FORKED, about, as_toml, assert_finite, color_graphs, events, grade_generously, read, rich, tiny
+from tiny import FORKED, REMASK, about, as_toml, assert_finite, color_graphs, events, grade_generously, read, rich, tiny
 from torch import nn
 
 from outgrow.data import find_dataset
@@ -27,7 +27,6 @@ from outgrow.train.processes import Processes, choose_device, start_processes, s
 
 GRAPHS = {"graphs": color_graphs([5, 6, 7, 8, 9] * 6, given=0.2)}
 COLORING = {"train": ["graphs.npz"], "valid": ["graphs.npz"], "form": "units", "limit": 0}
-REMASK = {"more_givens": [0, 0], "remask": [0.2, 0.7]}
 SHORT: dict[str, Any] = {"updates": 4, "validate_every": 4}  # the fourth is of another set
 RECIPES = {
     "multivalued": tiny("multivalued", model={"max_values": 7}),
@@ -173,7 +172,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, rank: int, count: int) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])
-@pytest.mark.parametrize("fresh", [{}, REMASK], ids=["more givens", "remask"])
+@pytest.mark.parametrize("fresh", [{}, REMASK], ids=["more and fewer", "remask"])
 def test_processes_share_batches_and_draws_without_gap_or_overlap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, fresh: dict[str, Any]
 ) -> None:
@@ -207,7 +206,8 @@ def test_processes_share_batches_and_draws_without_gap_or_overlap(
         batch = order.batch(update)
         counts = np.concatenate(sizes)[batch]
         draws = draw_values(8, 6, 16, (0, 0, update, 1))
-        flags = draw_given(counts, data.more_givens, data.untouched, data.remask, (0, 0, update, 3))
+        shares = (data.more_givens, data.fewer_givens, data.loosened, data.untouched, data.remask)
+        flags = draw_given(counts, (0, 0, update, 3), *shares)
         assert flags is not None
         given, masked = (np.split(flag, np.cumsum(counts)[:-1]) for flag in flags)
         expected = {}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny import KINDS, as_toml, rich, tiny
+from tiny import KINDS, REMASK, as_toml, rich, tiny
 
 from outgrow.data.file import find_folder
 from outgrow.data.sets import CLUES, SETS
@@ -139,11 +139,18 @@ def test_an_unknown_key_is_an_error_that_names_the_nearest(tmp_path: Path, text:
         ("data.remask=[0, 2]", "data.remask is 0 to 2; shares from 0 to 1"),
         ("data.remask=[0.6, 0.5]", "data.remask is 0.6 to 0.5; shares from 0 to 1, the smaller one first"),
         ("data.remask=all", "data.remask is 'all'; two numbers"),
-        ("data.untouched=1.1", "data.untouched is 1.1; it is a share from 0 to 1"),
-        ("data.untouched=-0.1", "data.untouched is -0.1; it is a share from 0 to 1"),
+        ("data.untouched=1.1", "data.untouched is 1.1 and loosened 0; they are shares, together at most 1"),
+        ("data.untouched=-0.1", "data.untouched is -0.1 and loosened 0; they are shares"),
+        ("data.loosened=1.5", "data.untouched is 0 and loosened 1.5; they are shares"),
+        ("data.loosened=-0.5", "data.untouched is 0 and loosened -0.5; they are shares"),
+        ("data.loosened=some", "data.loosened is 'some'; a number is expected"),
+        ("data.fewer_givens=[0.9, 1.2]", "data.fewer_givens is 0.9 to 1.2; shares from 0 to 1"),
+        ("data.fewer_givens=[0.5]", "data.fewer_givens is [0.5]; two numbers"),
         ("data.untouched=[0, 1]", "data.untouched is [0, 1]; a number is expected"),
         ("train.steps=-1", "train.steps is -1; it cannot be negative"),
         ("train.steps=2.5", "train.steps is 2.5; a whole number is expected"),
+        ("train.graded=-1", "train.graded is -1; it cannot be negative"),
+        ("train.graded=[1, 2]", "train.graded is [1, 2]; a whole number is expected"),
         ("train.noise=-0.5", "train.noise is -0.5; it cannot be negative"),
         ("train.noise=loud", "train.noise is 'loud'; a number is expected"),
         ("train.free_steps=4", "train.free_steps is 4; two numbers, as in [0, 1] is expected"),
@@ -180,16 +187,20 @@ def test_a_value_of_the_wrong_type_or_size_is_refused(file: Path, change: str, w
 
 
 def test_givens_are_either_added_or_drawn(file: Path) -> None:
-    said = refusal(file, "more_givens=[0, 0.5]", "remask=[0.2, 0.5]")
-    assert said == f"{file}: data.remask draws all givens, and more_givens adds to those there are; take one of them"
+    for other in ("more_givens", "fewer_givens"):
+        said = refusal(file, f"{other}=[0, 0.5]", "remask=[0.2, 0.5]")
+        assert said.startswith(
+            f"{file}: data.remask draws all givens, more_givens and fewer_givens change those there are"
+        )
+    assert "together at most 1" in refusal(file, "untouched=0.6", "loosened=0.5")
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ("heads=5", "model.width is 96, which 5 heads cannot share evenly"),
-        ("heads=0", "model.heads is 0; it goes from 1 to 256"),
-        ("pooling=sum", "model.pooling is 'sum'; there is attention, max, mean, logsumexp"),
+        ("heads=0", "model.heads is 0; it goes from 1 to"),
+        ("heads=many", "model.heads is 'many'; a whole number is expected"),
+        ("layers=2", "no key 'layers'"),
         ("sharpen=true", "no key 'sharpen'"),
     ],
 )
@@ -258,6 +269,7 @@ def test_set_changes_a_value_by_its_whole_key_or_its_last_part(file: Path) -> No
             "untouched=1",
             "free_steps=[0,12]",
             "train.steps=8",
+            "graded=2",
             "noise=1",
         ],
     )
@@ -274,7 +286,7 @@ def test_set_changes_a_value_by_its_whole_key_or_its_last_part(file: Path) -> No
     assert recipe.data.more_givens == (0.0, 0.5)
     assert recipe.data.untouched == 1.0
     assert recipe.train.free_steps == (0, 12)
-    assert recipe.train.steps == 8
+    assert (recipe.train.steps, recipe.train.graded) == (8, 2)
     assert recipe.train.noise == 1.0
     assert [type(n) for n in (*recipe.data.more_givens, *recipe.train.free_steps)] == [float, float, int, int]
     assert recipe.model.steps == 32  # of the two keys of that name, the one that was asked for
@@ -322,7 +334,7 @@ def test_set_with_a_last_part_that_several_tables_have_asks_which(file: Path, mo
 def test_a_recipe_survives_json() -> None:
     recipes = [tiny("multivalued", model={"max_values": 7}, seed=3, decay="cosine"), *map(load_recipe, RECIPES)]
     recipes += [rich(kind) for kind in KINDS]
-    recipes.append(rich(data={"more_givens": [0, 0], "remask": [0.25, 1]}))
+    recipes.append(rich(data=REMASK))
     for recipe in recipes:
         plain = json.loads(json.dumps(recipe.as_json()))
         assert Recipe.from_json(plain) == recipe
@@ -335,7 +347,10 @@ def test_a_recipe_survives_json() -> None:
 
 
 def test_a_recipe_from_before_there_were_such_keys_means_the_same() -> None:
-    new = {"data": ["shares", "more_givens", "untouched", "remask"], "train": ["steps", "free_steps", "noise"]}
+    new = {
+        "data": ["shares", "more_givens", "fewer_givens", "loosened", "untouched", "remask"],
+        "train": ["steps", "graded", "free_steps", "noise"],
+    }
     plain = tiny().as_json()
     for part, keys in new.items():
         for key in keys:
@@ -344,6 +359,7 @@ def test_a_recipe_from_before_there_were_such_keys_means_the_same() -> None:
     assert recipe == tiny()
     assert (recipe.data.shares, recipe.data.untouched, recipe.train.steps, recipe.train.noise) == ((), 0.0, 0, 0.0)
     assert recipe.data.more_givens == recipe.data.remask == recipe.train.free_steps == (0, 0)
+    assert (recipe.data.fewer_givens, recipe.data.loosened, recipe.train.graded) == ((0, 0), 0.0, 0)
 
 
 def test_a_recipe_survives_toml(tmp_path: Path) -> None:

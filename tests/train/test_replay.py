@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny import KINDS, color_graphs, rich, tiny
+from tiny import KINDS, SMALL, color_graphs, rich, tiny
 from torch import Tensor
 
 from outgrow.data import Dataset, find_dataset
@@ -42,13 +42,15 @@ class Recorded:
         self._gradients = [weight.grad for weight in weights]
 
     def replay(self) -> None:
+        held = [weight.grad for weight in self._weights]
         again = self._work()
         for old, new in zip(self.result or (), again or (), strict=True):
             old.data.copy_(new.data)
-        for old, weight in zip(self._gradients, self._weights, strict=True):
+        for old, before, weight in zip(self._gradients, held, self._weights, strict=True):
             if old is not None:
                 assert weight.grad is not None
                 old.copy_(weight.grad)
+            weight.grad = before  # a graph writes where it wrote before, and knows of no weights
 
 
 @pytest.fixture(params=ON)
@@ -68,15 +70,15 @@ BOARDS = ["sudoku-4-train", "sudoku-6-train"]  # two sizes, the same tables in e
 ORDERS = ["futoshiki-4-train", "futoshiki-5-train"]  # two sizes, less-than edges that differ from puzzle to puzzle
 
 
-def make(kind: str, puzzles: Puzzles, device: str, steps: int = 2, **changes: Any) -> Objective:
+def make(kind: str, puzzles: Puzzles, device: str, steps: int = 2) -> Objective:
     extra: dict[str, Any] = {"max_values": 9} if kind == "multivalued" else {}
-    config = MODELS[kind][1](**{"width": 8, "steps": 9, "layers": 1, "dropout": 0.0, **extra, **changes})
+    config = MODELS[kind][1](**{**SMALL[kind], "steps": 9, **extra})
     torch.manual_seed(0)
     model: Model = build_model(puzzles.schema, config)
-    return Objective(model.to(device).train(), False, False, steps)
+    return Objective(model.to(device).train(), False, False, steps, graded=1)
 
 
-def batches(puzzles: Puzzles, sets: int, device: str, rounds: int = 3) -> list[Batch]:
+def batches(puzzles: Puzzles, sets: int, device: str, rounds: int = 2) -> list[Batch]:
     """Four puzzles of the first set, four of the next, and so on, again and again: other ones each time."""
     size = len(puzzles) // sets
     places = [(start * size, turn) for turn in range(rounds) for start in range(sets)]
@@ -101,7 +103,9 @@ def compute(
     objective.zero_grad()
     losses = objective(batch, (), draw, free)
     losses.total.backward()
-    return losses, gradients(objective)
+    found = gradients(objective)
+    objective.zero_grad()
+    return losses, found
 
 
 def assert_same(replay: Replay, objective: Objective, batch: Batch, draw: Tensor | None, free: int) -> None:
@@ -124,7 +128,7 @@ def test_recorded_gradients_are_the_plain_ones(device: str, kind: str, names: li
     found = batches(puzzles, 2, device)
     for number, (batch, draw) in enumerate(zip(found, draws(objective, found), strict=True)):
         before = [tensor.clone() for tensor in _tensors(found[0])]
-        for free in ((0, 3), (1, 0), (2, 1))[number // 2]:
+        for free in ((0, 3), (1, 0))[number // 2]:
             assert_same(replay, objective, batch, draw, free)
         # What was recorded has tensors of its own.
         assert all(torch.equal(a, b) for a, b in zip(before, _tensors(found[0]), strict=True))
@@ -208,7 +212,7 @@ def test_noise_is_drawn_anew_by_the_seed(device: str, kind: str) -> None:
     objective._noise = 0.5
     replay = Replay(objective)
     batch = puzzles.batch(range(4))
-    for free in (0, 1, 3):
+    for free in (0, 2):
         replay.backward(batch, None, free)
         totals = []
         for seed in (1, 2, 1):

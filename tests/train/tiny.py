@@ -20,6 +20,9 @@ from outgrow.models import Model
 from outgrow.train import Recipe, Validation, validate
 
 KINDS = ("binarized", "multivalued", "grouped")
+SMALL: dict[str, dict[str, Any]] = {
+    kind: {"width": 8, "steps": 2, "dropout": 0.0, **({} if kind == "grouped" else {"layers": 1})} for kind in KINDS
+}
 # Processes for runs that are killed or learn together: forked by a server that has loaded what takes seconds, and not
 # by the tests' own process, which may have threads.
 FORKED = multiprocessing.get_context("forkserver")
@@ -37,7 +40,7 @@ def tiny(
     return Recipe.from_json(
         {
             "name": "tiny",
-            "model": {"kind": kind, "width": 8, "steps": 2, "layers": 1, "dropout": 0.0, **(model or {})},
+            "model": {"kind": kind, **SMALL[kind], **(model or {})},
             "data": {
                 "train": ["sudoku-4-train"],
                 "valid": ["sudoku-4-valid"],
@@ -51,11 +54,16 @@ def tiny(
     )
 
 
+# For `rich`: another mask each time.
+REMASK = {"more_givens": [0, 0], "fewer_givens": [0, 0], "remask": [0.2, 0.7]}
+
+
 def rich(kind: str = "grouped", *, data: Mapping[str, Any] | None = None, **train: Any) -> Recipe:
     """The same with boards of two sizes, fresh givens, free steps and noise."""
     sets = {"train": ["sudoku-4-train", "sudoku-6-train"], "shares": [3, 1], "more_givens": [0.1, 0.6]}
-    how = {"steps": 3, "free_steps": [0, 3], "noise": 0.4, **train}
-    return tiny(kind, data={**sets, "untouched": 0.25, **(data or {})}, **how)
+    loose = {"fewer_givens": [0.2, 0.5], "loosened": 0.25, "untouched": 0.25}
+    how = {"steps": 3, "graded": 2, "free_steps": [0, 3], "noise": 0.4, **train}
+    return tiny(kind, data={**sets, **loose, **(data or {})}, **how)
 
 
 def as_toml(recipe: Recipe) -> str:

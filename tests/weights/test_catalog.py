@@ -368,6 +368,7 @@ def test_a_new_default_takes_the_place_of_the_old(folder: Path, tmp_path: Path) 
     found = read_catalog(folder)
     assert list(found) == ["a-graph", "first", "second", "third"]
     assert [e.default for e in found.values()] == [True, False, False, True]
+    assert default_weights("sudoku", folder) == found["third"]
     assert (folder / "third.safetensors").read_bytes() == third.read_bytes()
     ship(entry(third, "first"), third, folder)  # again, with other weights
     assert read_catalog(folder)["first"].sha256 == hashlib.sha256(third.read_bytes()).hexdigest()

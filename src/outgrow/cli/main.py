@@ -20,7 +20,7 @@ _COMMANDS = {
     "data": "List, build and verify data sets.",
     "evaluate": "Board and pointwise accuracy of trained weights.",
     "generate": "Make puzzles with certified solutions.",
-    "plot": "Draw the curves of a training run.",
+    "plot": "Draw the curves of training runs, or results.",
     "show": "Draw puzzles in the terminal or as SVG.",
     "solve": "Solve puzzles.",
     "train": "Train a model from a recipe.",

@@ -48,8 +48,9 @@ EXCHANGES = 1_000
 # Up to this many (variable, value) literals questions are so small that they need no budget.
 SMALL = 2_000
 
-# (first n, last n, low p, high p) by number of colors: the paper's table 'Range for p for given k and n'. It has none for 3 colors; ours
-# are around the degree at which random graphs stop being 3-colorable (about 4.7).
+# (first n, last n, low p, high p) by number of colors: the paper's table 'Range for p for given k and n'. It has none for 3, 8, 10 and 12
+# colors; those are ours. For 3 they lie around the degree at which random graphs stop being 3-colorable (about 4.7); for more they are, as
+# the paper's, where most graphs need exactly so many, and end with the n at which that can no longer be proven within the budget.
 EDGE_PROBABILITY: dict[int, tuple[tuple[int, int, float, float], ...]] = {
     3: (
         (20, 30, 0.12, 0.2),
@@ -83,6 +84,9 @@ EDGE_PROBABILITY: dict[int, tuple[tuple[int, int, float, float], ...]] = {
         (101, 130, 0.12, 0.16),
     ),
     7: ((40, 55, 0.325, 0.375), (56, 70, 0.275, 0.325), (71, 80, 0.22, 0.3)),
+    8: ((40, 47, 0.42, 0.47), (48, 55, 0.37, 0.42), (56, 63, 0.33, 0.38), (64, 70, 0.3, 0.34)),
+    10: ((40, 43, 0.57, 0.63), (44, 48, 0.53, 0.58), (49, 55, 0.48, 0.53), (56, 60, 0.45, 0.5)),
+    12: ((40, 43, 0.67, 0.72), (44, 48, 0.62, 0.67), (49, 55, 0.57, 0.62)),
 }
 
 
@@ -127,7 +131,7 @@ class Settings:
         return -(-self.count // CHUNK)
 
 
-# The masks of the paper's test sets, by puzzle and size, as whole percentages (see docs/decisions/0003).
+# The masks of the paper's test sets, by puzzle and size, as whole percentages (see docs/decisions/0003); of graphs of any number of colors.
 MASKS: dict[str, dict[int, tuple[int, int]]] = {
     "sudoku": {10: (30, 62), 12: (30, 59), 15: (30, 57), 16: (30, 58), 24: (30, 50), 25: (30, 50)},
     "futoshiki": {
@@ -139,7 +143,7 @@ MASKS: dict[str, dict[int, tuple[int, int]]] = {
         11: (30, 68),
         12: (30, 65),
     },
-    "coloring": {3: (30, 70), 4: (30, 70), 5: (30, 70), 6: (30, 70), 7: (30, 70)},
+    "coloring": dict.fromkeys(EDGE_PROBABILITY, (30, 70)),
 }
 
 
@@ -458,9 +462,7 @@ def _edge_probability(colors: int, nodes: int) -> tuple[float, float]:
     for first, last, low, high in EDGE_PROBABILITY.get(colors, ()):
         if first <= nodes <= last:
             return low, high
-    raise OutgrowError(
-        f"no edge probabilities are known for {colors} colors and {nodes} nodes (the paper's table ends there)"
-    )
+    raise OutgrowError(f"no edge probabilities are known for {colors} colors and {nodes} nodes (the table ends there)")
 
 
 def _make_coloring(settings: Settings, nodes: int, level: int, rng: Rng) -> Record:

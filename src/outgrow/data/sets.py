@@ -106,6 +106,8 @@ def _sets() -> Iterator[NamedSet]:
     yield named("sudoku-30-test", "test", "sudoku", 30, 50, levels=(30, 40))
     yield named("sudoku-36-test", "test", "sudoku", 36, 50, levels=(30, 40), conflicts=100_000)
     yield named("futoshiki-15-test", "test", "futoshiki", 15, 200, levels=(30, 55))
+    for size in (8, 10, 12):
+        yield named(f"coloring-{size}-test", "test", "coloring", size, 200)
 
 
 SETS: dict[str, NamedSet] = {s.name: s for s in _sets()}

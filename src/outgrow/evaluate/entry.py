@@ -163,7 +163,7 @@ def _explain(results: str | Path, own: Evaluation, measured: Sequence[Evaluation
     by_set = valid and own.provenance["recipe"]["train"].get("choose", "valid") == "valid"
     kept = f"{valid} chose its weights" if by_set else f"its weights are the {trained.get('chosen', 'last')} ones"
     if len(seeds) == 1:
-        return f"The only seed that was trained; {kept}."
+        return f"The only seed that was measured; {kept}."
     if not chosen_on and not valid:
         raise OutgrowError(f"{results}: no set chose among the seeds of {own.recipe}; name one with --chosen-on")
     rank = _rank_on(chosen_on, entry) if chosen_on else _rank_validation

@@ -33,7 +33,7 @@ class NodeGroups:
         return len(self.members.source)
 
     def prepare(self) -> None:
-        """Works out now what the gradient needs."""
+        """Works out now what messages and their gradients need."""
         self.members.prepare()
         self.memberships.prepare()
 

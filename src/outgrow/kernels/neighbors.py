@@ -89,9 +89,9 @@ class Neighbors:
         return table, None if bool(mask.all()) else mask
 
     def prepare(self) -> Neighbors:
-        """Works out now what the gradient needs, outside of compiled code."""
+        """Works out now, outside of compiled code, what messages need and, where gradients are on, their way back."""
         _ = self.share, self.log_degree, self.present
-        if self.returns is None:
+        if torch.is_grad_enabled() and self.returns is None:
             _ = self.readers
         return self
 
@@ -132,7 +132,7 @@ class _GatherBoard(torch.autograd.Function):
         found = grads[0].flatten(0, 1).index_select(0, returns.flatten())
         if returns.shape[1] == 1 and mask is None:
             return found, None, None, None
-        found = found.view(*returns.shape, -1)
+        found = found.view(*returns.shape, found.shape[1])
         if mask is not None:
             found = found * mask.unsqueeze(2)
         return found.sum(1), None, None, None

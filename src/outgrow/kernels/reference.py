@@ -79,7 +79,8 @@ def _average(
         x = functional.relu(functional.linear(x, *layer))
     if dropout:
         x = functional.dropout(x if last is None else functional.linear(x, *last), dropout)
-    if neighbors.degree == 1 and neighbors.mask is None:
+    # The logit of a single edge is of no account, but parameters behind it want a gradient, if one of zeros.
+    if neighbors.degree == 1 and neighbors.mask is None and logits is None:
         averaged = x.squeeze(1)
     else:
         weight = neighbors.share if logits is None else _attention(*logits, neighbors, sharpen)

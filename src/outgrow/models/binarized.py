@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from outgrow.graphs import Batch, BinarizedGraph, Schema, binarize
@@ -67,9 +66,8 @@ class Binarized(NodeModel[BinarizedGraph]):
     def prepare(self, batch: Batch, draw: Tensor | None = None) -> BinarizedGraph:
         """The graph this model passes messages on; there are no value embeddings to draw."""
         graph = binarize(batch)
-        if torch.is_grad_enabled():
-            for neighbors in (*graph.constraint, *graph.relation):
-                neighbors.prepare()
+        for neighbors in (*graph.constraint, *graph.relation):
+            neighbors.prepare()
         return graph
 
     def hear(self, graph: BinarizedGraph, told: Tensor) -> list[Tensor]:

@@ -18,7 +18,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
 from torch import Tensor, nn
 
 from outgrow.graphs import Batch, GroupedGraph, Schema, group_nodes
@@ -78,9 +77,8 @@ class Grouped(NodeModel[GroupedGraph]):
     def prepare(self, batch: Batch, draw: Tensor | None = None) -> GroupedGraph:
         """The graph this model passes messages on; there are no value embeddings to draw."""
         graph = group_nodes(batch, self.schema.groups, self._constraint, self._relation)
-        if torch.is_grad_enabled():
-            for part in (*graph.constraint, *graph.relation, *graph.groups, graph.values):
-                part.prepare()
+        for part in (*graph.constraint, *graph.relation, *graph.groups, graph.values):
+            part.prepare()
         return graph
 
     def hear(self, graph: GroupedGraph, told: Tensor) -> list[Tensor]:

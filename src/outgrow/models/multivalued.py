@@ -134,9 +134,8 @@ class Multivalued(nn.Module):
         if not batch.same_size:  # values that a puzzle does not have stand for its first one: nothing else gets in
             draw = torch.where(batch.exists, draw, draw[:, :1])
         every = Neighbors(graph.unassigned.source, None, graph.unassigned.num_sources)
-        if torch.is_grad_enabled():
-            for neighbors in (*graph.constraint, graph.assigned, graph.unassigned, *graph.relation, every):
-                neighbors.prepare()
+        for neighbors in (*graph.constraint, graph.assigned, graph.unassigned, *graph.relation, every):
+            neighbors.prepare()
         drawn = gather(self.embeddings.weight, Neighbors(draw.reshape(-1, 1), None, self.max_values)).squeeze(1)
         return Prepared(graph, every, drawn, self.embed(graph, drawn))
 

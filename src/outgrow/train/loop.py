@@ -162,7 +162,7 @@ class _Trainer:
             if known != self.data:
                 raise OutgrowError(f"{run}: was trained on other data than {', '.join(self.data)} hold now; start anew")
         autocast = how.precision == "bf16" or (how.precision == "auto" and device.type == "cuda")
-        objective = Objective(self.model, how.multiplicity, autocast, how.steps or None, how.noise)
+        objective = Objective(self.model, how.multiplicity, autocast, how.steps or None, how.graded, how.noise)
         self.objective: nn.Module = objective
         self.replay = None
         if device.type == "cuda" and how.replay and self._recordable():
@@ -318,7 +318,13 @@ class _Trainer:
         # Drawn for all processes and parts of a batch together.
         data, drawn = self.recipe.data, (how.seed, progress.recoveries, update)
         given = draw_given(
-            self.puzzles.num_variables[together], data.more_givens, data.untouched, data.remask, (*drawn, 3)
+            self.puzzles.num_variables[together],
+            (*drawn, 3),
+            data.more_givens,
+            data.fewer_givens,
+            data.loosened,
+            data.untouched,
+            data.remask,
         )
         free = draw_steps(how.free_steps, (*drawn, 4))
         mine = together[processes.rank :: processes.count]
@@ -362,7 +368,7 @@ class _Trainer:
             return "the loss is not finite", {}
         if not math.isfinite(gradient):
             return "the gradient is not finite", {}
-        steps = how.steps or self.recipe.model.steps
+        steps = how.graded or how.steps or self.recipe.model.steps
         guessing = max(progress.first_loss, steps * self.model.guessing(self.puzzles.max_values))
         if loss > _DIVERGED * guessing:
             return f"the loss is {loss:.4g}, far above that of guessing", {}

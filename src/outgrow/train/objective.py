@@ -35,13 +35,20 @@ class Objective(nn.Module):
     """
 
     def __init__(
-        self, model: Model, multiplicity: bool, autocast: bool, steps: int | None = None, noise: float = 0.0
+        self,
+        model: Model,
+        multiplicity: bool,
+        autocast: bool,
+        steps: int | None = None,
+        graded: int = 0,
+        noise: float = 0.0,
     ) -> None:
         super().__init__()
         self.model = model
         self._multiplicity = multiplicity
         self._autocast = autocast
         self._steps = steps
+        self._graded = graded
         self._noise = noise
 
     def forward(
@@ -57,7 +64,7 @@ class Objective(nn.Module):
             if start is None:
                 start = self.model.start(prepared, self._noise)
             scores = self.model(prepared, self._steps, start)
-        scores = scores.float()
+        scores = scores[-self._graded :].float()  # all of them for 0
         output = scores[-1].detach().argmax(1) + 1
         target = batch.solutions
         if self._multiplicity:

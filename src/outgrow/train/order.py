@@ -95,21 +95,33 @@ class Order:
 
 
 def draw_given(
-    counts: Ints, more: tuple[float, float], untouched: float, remask: tuple[float, float], seed: tuple[int, ...]
+    counts: Ints,
+    seed: tuple[int, ...],
+    more: tuple[float, float] = (0.0, 0.0),
+    fewer: tuple[float, float] = (0.0, 0.0),
+    loosened: float = 0.0,
+    untouched: float = 0.0,
+    remask: tuple[float, float] = (0.0, 0.0),
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]] | None:
     """For puzzles with so many variables: which variables (V,) are given in any case, and which are masked in any case.
 
     See `DataRecipe` for the shares. None where puzzles stay as they are.
     """
-    if not (more[1] or remask[1]):
+    if not (more[1] or remask[1] or (fewer[1] and loosened)):
         return None
     rng = np.random.default_rng(list(seed))
-    share = rng.uniform(*(remask if remask[1] else more), len(counts))
-    changed = np.repeat(rng.random(len(counts)) >= untouched, counts)
-    drawn = rng.random(int(counts.sum())) < np.repeat(share, counts)
+    kind = rng.random(len(counts))
+    loose = np.repeat(kind < loosened, counts)
+    changed = np.repeat(kind >= loosened + untouched, counts)
+    drawn = rng.random(int(counts.sum()))
+
+    def below(bounds: tuple[float, float]) -> npt.NDArray[np.bool_]:
+        return drawn < np.repeat(rng.uniform(*bounds, len(counts)), counts)
+
     if remask[1]:
-        return changed & ~drawn, changed & drawn
-    return changed & drawn, np.zeros_like(drawn)
+        masked = below(remask)
+        return changed & ~masked, changed & masked
+    return changed & below(more), loose & below(fewer)
 
 
 def draw_steps(bounds: tuple[int, int], seed: tuple[int, ...]) -> int:

@@ -32,6 +32,9 @@ class DataRecipe:
         shares: how often the batch of an update comes from each training set, one number a set; by default as often as it has puzzles.
         more_givens: whenever a puzzle is learnt from, a random share of its open variables is given as well: the least and the largest
             share. A puzzle with one solution keeps it, and a minimal one becomes many.
+        fewer_givens: in the same way, a random share of the givens is withheld: the least and the largest share. Such a puzzle may have
+            many solutions, and what cannot be deduced can only be guessed wrong: it teaches to tell the two apart.
+        loosened: share of the puzzles that have fewer givens, and not more.
         untouched: share of the puzzles that stay as they are all the same.
         remask: whenever a puzzle is learnt from, another random share of its variables is masked: the least and the largest share, for
             puzzles of which any solution counts. [0, 0] for never.
@@ -44,6 +47,8 @@ class DataRecipe:
     valid_limit: int = 0
     shares: tuple[float, ...] = ()
     more_givens: tuple[float, float] = (0.0, 0.0)
+    fewer_givens: tuple[float, float] = (0.0, 0.0)
+    loosened: float = 0.0
     untouched: float = 0.0
     remask: tuple[float, float] = (0.0, 0.0)
 
@@ -53,14 +58,18 @@ class DataRecipe:
                 raise ValueError(f"{name} is {getattr(self, name)}; it cannot be negative")
         if self.shares and (len(self.shares) != len(self.train) or min(self.shares) <= 0):
             raise ValueError(f"shares has {len(self.shares)} numbers; one above 0 for each of {len(self.train)} sets")
-        for name in ("more_givens", "remask"):
+        for name in ("more_givens", "fewer_givens", "remask"):
             low, high = getattr(self, name)
             if not 0 <= low <= high <= 1:
                 raise ValueError(f"{name} is {low:g} to {high:g}; shares from 0 to 1, the smaller one first")
-        if not 0 <= self.untouched <= 1:
-            raise ValueError(f"untouched is {self.untouched:g}; it is a share from 0 to 1")
-        if self.remask[1] and self.more_givens[1]:
-            raise ValueError("remask draws all givens, and more_givens adds to those there are; take one of them")
+        if not (self.untouched >= 0 <= self.loosened and self.untouched + self.loosened <= 1):
+            raise ValueError(
+                f"untouched is {self.untouched:g} and loosened {self.loosened:g}; they are shares, together at most 1"
+            )
+        if self.remask[1] and (self.more_givens[1] or self.fewer_givens[1]):
+            raise ValueError(
+                "remask draws all givens, more_givens and fewer_givens change those there are; take one of them"
+            )
 
 
 @dataclass(frozen=True)
@@ -85,8 +94,10 @@ class TrainRecipe:
         compile: on a GPU, compile the step of message passing, which takes a while before the first update.
         replay: on a GPU, record an update as a CUDA graph and replay it, where updates are alike: each set with puzzles of one size, one
             process, no multiplicity, no micro-batches.
-        steps: graded steps of message passing in an update; 0 for the model's own number, which solving takes.
-        free_steps: ungraded steps before the graded ones, drawn anew for each update: the fewest and the most. The model then learns
+        steps: steps of message passing with gradients in an update; 0 for the model's own number, which solving takes.
+        graded: the last so many of them are graded; 0 for all. Early steps that are graded learn to guess, and what is a good guess on
+            a small board is none on a large one.
+        free_steps: steps without gradients before them, drawn anew for each update: the fewest and the most. The model then learns
             from states that it gets itself into, and long runs stay on course.
         noise: standard deviation of normal noise on the states before the first step.
         multiplicity: take the loss against the model's own output where that is a valid solution.
@@ -118,6 +129,7 @@ class TrainRecipe:
     compile: bool = False
     replay: bool = False
     steps: int = 0
+    graded: int = 0
     free_steps: tuple[int, int] = (0, 0)
     noise: float = 0.0
     multiplicity: bool = False
@@ -147,6 +159,7 @@ class TrainRecipe:
             "max_seconds",
             "recoveries",
             "steps",
+            "graded",
             "noise",
         ):
             if getattr(self, name) < 0:

@@ -91,7 +91,7 @@ class State:
     def _blend(self, kept: Tensors, share: float) -> None:
         """Moves an average towards the weights at hand."""
         with torch.no_grad():
-            torch._foreach_lerp_(
+            torch._foreach_lerp_(  # pyright: ignore[reportPrivateImportUsage]
                 [kept[name] for name in self.weights], [w.detach() for w in self.weights.values()], share
             )
 

@@ -1,0 +1,445 @@
+"""`outgrow solve` with a network: what it says, what it never shows, and in which order."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+
+import outgrow.solve
+import outgrow.weights.catalog as catalog
+from outgrow.cli.main import main
+from outgrow.csp.exact import ExactSolver
+from outgrow.errors import OutgrowError
+from outgrow.evaluate.entry import add_entry
+from outgrow.graphs import Schema
+from outgrow.models import BinarizedConfig, build_model
+from outgrow.puzzles import Instance, parse_one
+from outgrow.solve import Answer
+from outgrow.weights import Entry, Measured, save_weights
+
+ROOT = Path(__file__).resolve().parents[2]
+FOUR = "1.....3..4.....2"
+OTHER = ".2....1..4....3."
+NINE = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
+NINE_SOLVED = "534678912672195348198342567859761423426853791713924856961537284287419635345286179"
+LATIN = "4:0,0,1,0,2,0R,0,0,0,0,0D,0,0,0U,0,0,"
+CONFLICT = "11" + "." * 14
+KEYS = {"solved", "source", "assignment", "status", "steps", "seconds"}
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """The command in this process, on a file of these lines: torch is loaded once."""
+
+    def call(*arguments: object, text: str = FOUR, code: int = 0) -> Done:
+        (tmp_path / "puzzles.txt").write_text(text)
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["outgrow", "solve", *map(str, arguments), "puzzles.txt"])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as caught:
+            main()
+        shown = capsys.readouterr()
+        assert "Traceback" not in shown.err
+        assert caught.value.code == code, shown.err + shown.out
+        return Done(code, shown.out, shown.err)
+
+    return call
+
+
+def lines(done: Done) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in done.out.splitlines()]
+
+
+def untrained(path: Path, text: str, **info: Any) -> Path:
+    torch.manual_seed(0)
+    save_weights(path, build_model(Schema.of(parse_one(text).csp), BinarizedConfig(width=4, steps=3)), info)
+    return path
+
+
+def ship(folder: Path, name: str, puzzle: str, text: str, **changes: Any) -> None:
+    path = untrained(folder / "made.safetensors", text)
+    fields: dict[str, Any] = {
+        "name": name,
+        "file": f"{name}.safetensors",
+        "sha256": catalog.hash_file(path),
+        "puzzle": puzzle,
+        "model": "binarized",
+        "recipe": "smoke",
+        "seed": 0,
+        "parameters": 1,
+        "trained_on": (f"{puzzle}-4-train",),
+        "max_trained_values": 4,
+        "chosen_how": "By lot.",
+        "default": True,
+        "steps": ((4, 7), (9, 20)),
+        "scores": (Measured(f"{puzzle}-4-test", 4, 7, 10, 0.5),),
+        "results": "results/none.json",
+    }
+    catalog.ship(Entry(**{**fields, **changes}), path, folder / "catalog")
+
+
+@pytest.fixture
+def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Defaults for Sudoku and Futoshiki, none for coloring, and another one for Sudoku."""
+    ship(tmp_path, "boards", "sudoku", FOUR)
+    ship(tmp_path, "signs", "futoshiki", LATIN, steps=((9, 7),))
+    ship(tmp_path, "others", "sudoku", FOUR, default=False, max_trained_values=9, steps=((36, 5),))
+    monkeypatch.setattr(catalog, "FOLDER", tmp_path / "catalog")
+    return tmp_path / "catalog"
+
+
+class Told:
+    """In place of `solve_batch`: right but for the puzzles named, and a record of what it was asked."""
+
+    def __init__(self) -> None:
+        self.wrong: list[str] = []
+        self.calls: list[tuple[int, int, Any]] = []
+
+    def __call__(
+        self, model: Any, instances: Sequence[Instance], steps: int, *, device: Any, progress: Callable[[int], None]
+    ) -> list[Answer]:
+        self.calls.append((len(instances), steps, model))
+        found: list[Answer] = []
+        for instance in instances:
+            with ExactSolver(instance.csp) as solver:
+                answer = solver.solve(instance.givens).assignment
+            assert answer is not None
+            if "".join(str(v or ".") for v in instance.givens) in self.wrong:
+                answer = np.where(instance.givens > 0, instance.givens, instance.givens.max() % instance.size + 1)
+            solved = instance.judge(answer).solved
+            found.append(Answer(answer, solved, 3 if solved else steps, np.ones(len(answer), dtype=np.float32), 0.25))
+            progress(len(found))
+        return found
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch, shipped: Path) -> Told:
+    fake = Told()
+    monkeypatch.setattr(outgrow.solve, "solve_batch", fake)
+    return fake
+
+
+# ---- what it says
+
+
+def test_a_solved_board_is_shown_with_who_solved_it_and_that_it_was_checked(run: Run, told: Told) -> None:
+    shown = run(text=NINE)
+    assert " 5 3 4 │ 6 7 8 │ 9 1 2" in shown.out
+    assert (
+        "# Sudoku of size 9: solved by a neural network (boards, trained on at most 4 values) in 3 steps, 0.25 s."
+        in shown.out
+    )
+    assert "# Checked: every rule holds, all 30 givens are kept, 51 values were found." in shown.out
+    assert "exact" not in shown.out
+    assert shown.err == ""
+
+
+def test_givens_and_found_values_are_told_apart(run: Run, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rich.console import Console
+
+    import outgrow.cli.terminal as terminal
+
+    monkeypatch.setattr(terminal, "console", Console(force_terminal=True, color_system="standard", soft_wrap=True))
+    shown = run(text=FOUR).out
+    assert shown.count("\x1b[94m") == FOUR.count(".")
+    assert shown.count("\x1b[1m") == 16 - FOUR.count(".")
+
+
+def test_an_answer_that_breaks_a_rule_is_not_shown(run: Run, told: Told) -> None:
+    told.wrong = [FOUR]
+    shown = run(code=1)
+    [line] = shown.out.strip().splitlines()
+    assert line == (
+        "# puzzles.txt:1: not solved: the network's answer breaks a rule "
+        "('row': row 1 column 1 is 1 and row 1 column 2 is 1; 44 more), so it is not shown as a solution"
+    )
+
+
+def test_what_was_assumed_is_said(run: Run, told: Told) -> None:
+    assert run(text="." * 36).err.startswith("note: boxes of 2 rows and 3 columns assumed")
+
+
+def test_json_has_one_object_a_puzzle(run: Run, told: Told) -> None:
+    told.wrong = [OTHER]
+    first, second = lines(run("--json", text=f"{NINE}\n{OTHER}\n", code=1))
+    assert set(first) == KEYS
+    assert "".join(map(str, first["assignment"])) == NINE_SOLVED
+    assert {k: first[k] for k in KEYS - {"assignment"}} == {
+        "solved": True,
+        "source": "neural",
+        "status": "solved",
+        "steps": 3,
+        "seconds": 0.25,
+    }
+    assert set(second) == {*KEYS, "reason"}
+    assert (second["solved"], second["assignment"], second["status"]) == (False, None, "unsolved")
+    assert (second["source"], second["steps"]) == ("neural", 7)
+    assert second["reason"].startswith("'row': row 1 column 1 is ")
+
+
+def test_givens_that_break_a_rule_are_invalid_and_the_others_are_solved(run: Run, told: Told) -> None:
+    shown = run("--json", text=f"{FOUR}\n{CONFLICT}\n{OTHER}\n", code=2)
+    assert [line["status"] for line in lines(shown)] == ["solved", "invalid", "solved"]
+    assert {k: lines(shown)[1][k] for k in KEYS} == {
+        "solved": False,
+        "source": "neural",
+        "assignment": None,
+        "status": "invalid",
+        "steps": 0,
+        "seconds": 0.0,
+    }
+    assert len(shown.err.splitlines()) == 1
+    assert "puzzles.txt:2: a given breaks a rule" in shown.err
+    assert [count for count, *_ in told.calls] == [2]
+    shown = run(text=CONFLICT, code=2)
+    assert shown.out == ""
+    assert len(shown.err.splitlines()) == 1
+
+
+def test_what_it_prints_can_be_checked(run: Run, told: Told, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for options in ([], ["--json"]):
+        (tmp_path / "solved.txt").write_text(run(*options, text=NINE).out)
+        monkeypatch.setattr(sys, "argv", ["outgrow", "check", "puzzles.txt", "solved.txt"])
+        with pytest.raises(SystemExit) as caught:
+            main()
+        assert caught.value.code == 0
+
+
+# ---- many
+
+
+def test_many_puzzles_of_mixed_kinds_and_sizes_come_in_their_order(run: Run, told: Told) -> None:
+    told.wrong = [OTHER]
+    text = "\n".join([FOUR, LATIN, NINE, CONFLICT, OTHER, LATIN, NINE, FOUR])
+    found = lines(run("--json", text=text, code=2))
+    assert [line["status"] for line in found] == [*["solved"] * 3, "invalid", "unsolved", *["solved"] * 3]
+    sizes = [len(line["assignment"] or []) for line in found]
+    assert sizes == [16, 16, 81, 0, 0, 16, 81, 16]
+    assert found[0]["assignment"] == found[7]["assignment"]
+    assert parse_one(FOUR).judge(np.array(found[0]["assignment"])).solved
+    assert parse_one(LATIN).judge(np.array(found[1]["assignment"])).solved
+    # Those of one kind and number of steps together: 4x4 boards, Futoshikis, 9x9 boards.
+    assert [(count, steps) for count, steps, _ in told.calls] == [(3, 7), (2, 7), (2, 20)]
+    boards, signs, larger = (model for *_, model in told.calls)
+    assert boards is larger
+    assert boards.schema == Schema.of(parse_one(FOUR).csp)
+    assert signs.schema == Schema.of(parse_one(LATIN).csp)
+
+
+def test_more_than_three_are_a_line_each_and_a_summary(run: Run, told: Told) -> None:
+    told.wrong = [OTHER]
+    shown = run(text="\n".join([FOUR, NINE, OTHER, FOUR, LATIN]), code=1)
+    out = shown.out.splitlines()
+    assert out[1] == NINE_SOLVED
+    assert out[2].startswith("# puzzles.txt:3: not solved: ")
+    assert len(out) == 5
+    assert shown.err == (
+        "4 of 5 solved by a neural network (boards, trained on at most 4 values; signs, trained on at most 4 values), checked\n"
+    )
+
+
+def test_long_files_are_solved_in_parts(run: Run, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    import outgrow.cli.solve as command
+
+    monkeypatch.setattr(command, "_CHUNK", 4)
+    told.wrong = [OTHER]
+    text = "\n".join([FOUR, OTHER, NINE, FOUR, FOUR, CONFLICT, OTHER, NINE, NINE])
+    found = lines(run("--json", text=text, code=2))
+    said = ["solved", "unsolved", "solved", "solved", "solved", "invalid", "unsolved", "solved", "solved"]
+    assert [line["status"] for line in found] == said
+    assert [(count, steps) for count, steps, _ in told.calls] == [(3, 7), (1, 20), (2, 7), (1, 20), (1, 20)]
+
+
+def test_progress_counts_every_puzzle_once(run: Run, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    from contextlib import contextmanager
+
+    import outgrow.cli.solve as command
+    import outgrow.cli.terminal as terminal
+
+    seen: list[int] = []
+
+    @contextmanager
+    def track(title: str, total: int, beside_output: bool = False) -> Any:
+        assert (total, beside_output) == (7, True)
+        yield seen.append
+
+    monkeypatch.setattr(terminal, "track", track)
+    monkeypatch.setattr(command, "_CHUNK", 5)
+    run("--json", text="\n".join([FOUR, NINE, CONFLICT, LATIN, NINE, FOUR, NINE]), code=2)
+    assert seen == [2, 3, 4, 5, 6, 7]  # the one that is invalid took no time
+
+
+# ---- which weights, how many steps
+
+
+def test_weights_may_be_named(run: Run, told: Told) -> None:
+    assert "(others, trained on at most 9 values) in 3 steps" in run("--weights", "others", text=NINE).out
+    assert told.calls[-1][1] == 5
+    run("--steps", 77, text=NINE)
+    assert told.calls[-1][1] == 77
+    shown = run("--weights", "nothing", code=2)
+    assert len(shown.err.splitlines()) == 1
+    assert "no weights 'nothing'" in shown.err
+
+
+def test_weights_may_be_a_file(run: Run, told: Told, tmp_path: Path) -> None:
+    recipe = {"data": {"train": ["sudoku-4-train", "[bold]x"]}}
+    path = untrained(tmp_path / "my own [red].safetensors", FOUR, recipe=recipe)
+    shown = run("--weights", path).out
+    assert (
+        "solved by a neural network (my own [red].safetensors, trained on sudoku-4-train, [bold]x) in 3 steps" in shown
+    )
+    assert told.calls[-1][1] == 3  # the model's own
+    path = untrained(tmp_path / "plain.safetensors", FOUR, recipe=None)
+    assert "(plain.safetensors) in 3 steps" in run("--weights", path, "--steps", 9).out
+    assert told.calls[-1][1] == 9
+
+
+def test_without_weights_for_a_puzzle_it_says_what_to_do(
+    run: Run, shipped: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = "c k 2\np edge 3 2\ne 1 2\ne 2 3\n"
+    shown = run(text=graph, code=2)
+    assert shown.err == "outgrow: no trained weights are shipped yet for a coloring; solve with --exact\n"
+    shown = run(text=f'{FOUR}\n{{"puzzle": "coloring", "colors": 2, "nodes": 2, "edges": [[1, 2]]}}', code=2)
+    assert shown.out == ""
+    assert "for a coloring; solve with --exact" in shown.err
+    (shipped / "catalog.json").write_text('{"format": 1, "weights": {}}')
+    shown = run(text="." * 144, code=2)  # without the note about its boxes
+    assert shown.err == "outgrow: no trained weights are shipped yet for a sudoku; solve with --exact\n"
+
+
+def test_a_file_that_is_not_the_one_shipped_is_refused(run: Run, shipped: Path) -> None:
+    (shipped / "boards.safetensors").write_bytes((shipped / "signs.safetensors").read_bytes())
+    shown = run(code=2)
+    assert len(shown.err.splitlines()) == 1
+    assert "boards.safetensors: not the file that the catalog names" in shown.err
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        (["--exact", "--weights", "boards"], "--exact"),
+        (["--exact", "--steps", "3"], "--exact"),
+        (["--exact", "--device", "cpu"], "--exact"),
+        (["--seconds", "3"], "--exact"),
+        (["--seconds", "nan"], "not a number"),
+        (["--steps", "0"], "steps"),
+        (["--steps", "100001"], "steps"),
+        (["--device", "nowhere"], "nowhere"),
+        (["--weights", "none.safetensors"], "none.safetensors"),
+    ],
+)
+def test_options_that_make_no_sense_are_one_line(run: Run, shipped: Path, options: list[str], word: str) -> None:
+    shown = run(*options, code=2)
+    assert shown.out == ""
+    assert len(shown.err.splitlines()) == 1
+    assert word in shown.err
+
+
+def test_the_exact_solver_is_as_it_was(run: Run, told: Told) -> None:
+    shown = run("--exact", "--seconds", 5, text=NINE).out
+    assert "# Sudoku of size 9: solved by the exact solver (SAT, not a neural network) in 0." in shown
+    [line] = lines(run("--exact", "--json"))
+    assert set(line) == KEYS - {"steps"}
+    assert line["source"] == "exact"
+    assert "5 of 5 solved\n" in run("--exact", text="\n".join([FOUR] * 5)).err
+    assert not told.calls
+
+
+# ---- real networks
+
+
+def test_weights_that_do_not_fit_are_one_line(run: Run, shipped: Path) -> None:
+    shown = run("--weights", "boards", text=LATIN, code=2)
+    assert shown.out == ""
+    assert shown.err.startswith("outgrow: puzzles.txt:1: the model was built for (constraint edges row, col, box;")
+    assert len(shown.err.splitlines()) == 1
+
+
+def test_an_untrained_network_solves_what_is_solved_and_nothing_else(run: Run, shipped: Path) -> None:
+    found = lines(run("--json", text=f"{NINE_SOLVED}\n{NINE}\n{'.' * 16}\n{NINE_SOLVED}", code=1))
+    assert [(line["status"], line["steps"]) for line in found] == [
+        ("solved", 1),
+        ("unsolved", 20),
+        ("unsolved", 7),
+        ("solved", 1),
+    ]
+    assert "in 1 step, " in run(text=NINE_SOLVED).out
+
+
+def test_shipped_weights_solve_a_puzzle(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "futoshiki-binarized"
+    results = ROOT / "results"
+    add_entry(results / f"{name}.safetensors", results / f"{name}.json", name=name, default=True, folder=tmp_path)
+    monkeypatch.setattr(catalog, "FOLDER", tmp_path)
+    text = "6:4R,2,6DL,5,1,3L,1,0,2,0L,4,6U,3,6,0,4,2,5L,2,4,3,0D,5D,0,6D,1,0,2,0,0,5,3,4R,1,0R,0,"
+    shown = run(text=text).out
+    assert (
+        "Futoshiki of size 6: solved by a neural network (futoshiki-binarized, trained on at most 6 values) in "
+        in shown
+    )
+    assert "Checked: every rule holds, all 26 givens are kept, 10 values were found." in shown
+
+
+def test_two_verdicts_that_differ_are_a_fault_of_ours(run: Run, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = told.__call__
+
+    def lying(*arguments: Any, **more: Any) -> list[Answer]:
+        return [Answer(a.assignment % 4 + 1, True, a.steps, a.confidence, a.seconds) for a in right(*arguments, **more)]
+
+    monkeypatch.setattr(outgrow.solve, "solve_batch", lying)
+    monkeypatch.setattr(sys, "argv", ["outgrow", "solve", "puzzles.txt"])
+    with pytest.raises(AssertionError, match="two verdicts"):
+        run()
+
+
+def test_saying_that_there_are_no_weights_needs_no_torch(tmp_path: Path) -> None:
+    script = """
+import sys
+from pathlib import Path
+import outgrow.weights.catalog as catalog
+from outgrow.cli.main import main
+catalog.FOLDER = Path(sys.argv.pop())
+try:
+    main()
+finally:
+    assert "torch" not in sys.modules
+"""
+    (tmp_path / "catalog.json").write_text('{"format": 1, "weights": {}}')
+    done = subprocess.run(
+        [sys.executable, "-c", script, "solve", "-", str(tmp_path)],
+        input=FOUR,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+    assert "solve with --exact" in done.stderr
+
+
+def test_a_fault_of_the_user_within_the_network_is_one_line(
+    run: Run, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: Any, **more: Any) -> list[Answer]:
+        raise OutgrowError("puzzles.txt:1: too large")
+
+    monkeypatch.setattr(outgrow.solve, "solve_batch", refuse)
+    assert run(code=2).err == "outgrow: puzzles.txt:1: too large\n"
