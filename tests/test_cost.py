@@ -66,7 +66,7 @@ def test_slopes_are_exponents(cost: ModuleType) -> None:
 
 
 def test_a_case_is_a_process(cost: ModuleType) -> None:
-    found = cost.run_case("grouped", 4, 0.0)
+    found = cost._run_process("grouped", 4, 0.0, {})
     assert set(found) == {"steps", "seconds_a_step", "peak_mib", "parameters"}
     assert 0 < found["seconds_a_step"] < 10
 
@@ -93,15 +93,22 @@ def test_it_runs_and_draws(
 
 
 def test_what_does_not_fit_is_left_out_and_said(cost: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    def answer(code: int) -> None:
-        monkeypatch.setattr(
-            cost.subprocess, "run", lambda *a, **k: subprocess.CompletedProcess(a, code, '{"steps": 1}', "why")
-        )
+    def answer(*codes: int) -> None:
+        left = list(codes)
 
-    answer(3)
-    assert cost.run_case("binarized", 36, 1) == {"left_out": "more than 12 GiB of memory"}
-    answer(0)
-    assert cost.run_case("binarized", 36, 1) == {"steps": 1}
+        def run(*arguments: object, env: dict[str, str], **options: object) -> subprocess.CompletedProcess[str]:
+            # The time of a run as it is, the peak of one that gives memory back at once.
+            found = {"seconds_a_step": 2, "peak_mib": 3} if "MALLOC_MMAP_THRESHOLD_" in env else {"seconds_a_step": 1}
+            assert env["OMP_NUM_THREADS"] == "1"
+            return subprocess.CompletedProcess("", left.pop(0), json.dumps(found), "why")
+
+        monkeypatch.setattr(cost.subprocess, "run", run)
+
+    answer(0, 0)
+    assert cost.run_case("binarized", 36, 1) == {"seconds_a_step": 1, "peak_mib": 3}
+    for codes in ([3], [0, 3]):
+        answer(*codes)
+        assert cost.run_case("binarized", 36, 1) == {"left_out": "more than 12 GiB of memory"}
     answer(1)
     with pytest.raises(SystemExit, match="binarized 36: why"):
         cost.run_case("binarized", 36, 1)

@@ -708,6 +708,9 @@ def test_a_prepared_table_has_what_gradients_need(table: str) -> None:
     rows = torch.randn(neighbors.num_sources, H, requires_grad=True)
     gather(rows, neighbors).sum().backward()
     assert vars(neighbors).keys() == before.keys()
+    with torch.no_grad():  # there is no way back
+        idle = replace(TABLES[table]).prepare()
+    assert vars(idle).keys() - vars(replace(TABLES[table])).keys() == {"share", "log_degree", "present"}
 
 
 def test_rows_of_a_table() -> None:

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 import torch
 import torch.fx.experimental._config as shapes
-from problems import FAR, Problem, sudoku_csp
+from problems import LONELY, Problem, coloring_csp, sudoku_csp
 from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
 
-from outgrow.csp import Groups
 from outgrow.graphs import Batch
 from outgrow.models import Grouped, GroupedConfig
 from outgrow.models.layers import States
@@ -23,14 +22,10 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # the compiler looks at things that it warns of itself
 ]
 STEPS = 3
-# Puzzles, and batches of them of other shapes: of one size, and of several with relation edges between values.
+# Boards, whose tables come again and again; and graphs with facts in pairs, each with its own, of several sizes in a batch.
 SUDOKU = Problem.of([sudoku_csp("nbr"), sudoku_csp("nbr", 2, 3)])
-MIXED = Problem.of(
-    [
-        FAR.ground(4, 4, {"set": Groups([[0, 1], [1, 2, 3]])}),
-        FAR.ground(3, 5, {"set": Groups([[0, 1, 2]])}),
-        FAR.ground(3, 3, {"set": Groups([[0, 1], [2, 1]])}),
-    ]
+GRAPHS = Problem.of(
+    [coloring_csp(5, LONELY, 4), coloring_csp(4, [(0, 1), (1, 2), (2, 3)], 2), coloring_csp(5, [(0, 4), (1, 4)], 3)]
 )
 
 
@@ -69,7 +64,9 @@ def run(model: Grouped, batch: Batch, gradients: bool, counter: CompileCounterWi
 
 
 @pytest.mark.parametrize(
-    ("problem", "batches"), [(SUDOKU, ([0, 0], [1, 1, 1])), (MIXED, ([0, 1], [1, 2, 1]))], ids=["sudoku", "mixed sizes"]
+    ("problem", "batches"),
+    [(SUDOKU, ([0, 0], [1, 1, 1])), (GRAPHS, ([0, 1], [1, 2, 1]))],
+    ids=["boards", "graphs of several sizes"],
 )
 def test_a_compiled_step_is_a_step_and_serves_every_size(problem: Problem, batches: tuple[list[int], ...]) -> None:
     puzzles = problem.puzzles()

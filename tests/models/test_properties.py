@@ -452,6 +452,35 @@ def test_a_walk_in_two_pieces_is_one_walk(kind: str, name: str) -> None:
     assert [found.shape for found in walked[0][0]] == [found.shape for found in model.start(prepared)]
 
 
+@pytest.mark.parametrize("kind", ["binarized", "grouped"])
+@pytest.mark.parametrize("begun", [False, True])
+def test_every_step_is_the_same_to_a_compiler(kind: str, begun: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """States have gradients at all steps, or at none, also at the first; and no two of them are one tensor. Those given stay as they are."""
+    problem = PROBLEMS["several"]
+    model = make_model(kind, problem.csps[0])
+    assert isinstance(model, Binarized | Grouped)
+    graph: Any = model.prepare(problem.puzzles().batch([0, 1]))
+    start = States(*(t.detach() for t in model.start(graph, 0.5))) if begun else None
+    step = model.step
+    seen: list[tuple[Tensor, ...]] = []
+
+    def watch(_: Any, *arguments: Tensor) -> tuple[Tensor, Tensor]:
+        seen.append(arguments)
+        return step(_, *arguments)
+
+    monkeypatch.setattr(model, "step", watch)
+    scores = model(graph, 3, start)
+    with torch.no_grad():
+        assert torch.equal(model(graph, 3, start), scores)
+    wants = [[t.requires_grad for t in arguments] for arguments in seen]
+    assert wants == [[False, True, True, True, True]] * 3 + [[False] * 5] * 3  # which, weight, told, hidden, cell
+    assert all(len({id(t) for t in arguments}) == 5 for arguments in seen)
+    if start is not None:
+        assert not any(t.requires_grad for t in start)
+    found = torch.autograd.grad(scores[-1].sum(), model.inputs.weight)[0]
+    assert found.abs().sum(1).all()  # what is told at first and what is known at every step
+
+
 @each_model
 def test_givens_are_remembered_on_the_way(kind: str) -> None:
     """From the same states, other givens make other scores."""

@@ -193,6 +193,8 @@ def test_givens_are_either_added_or_drawn(file: Path) -> None:
             f"{file}: data.remask draws all givens, more_givens and fewer_givens change those there are"
         )
     assert "together at most 1" in refusal(file, "untouched=0.6", "loosened=0.5")
+    assert "loosened is 0.5, but fewer_givens says to withhold none" in refusal(file, "loosened=0.5")
+    assert "graded is 5, of 4 steps" in refusal(file, "train.steps=4", "train.graded=5")
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def tiny(
 
 
 # For `rich`: another mask each time.
-REMASK = {"more_givens": [0, 0], "fewer_givens": [0, 0], "remask": [0.2, 0.7]}
+REMASK = {"more_givens": [0, 0], "fewer_givens": [0, 0], "loosened": 0.0, "remask": [0.2, 0.7]}
 
 
 def rich(kind: str = "grouped", *, data: Mapping[str, Any] | None = None, **train: Any) -> Recipe:

@@ -46,7 +46,7 @@ CONFIGS: dict[str, Config] = {
     "multivalued, all else": MultivaluedConfig(
         7, 4, 3, 2, 2, 0.0, "mean", "attention", "attention", "mean", False, True, 0.5
     ),
-    "grouped, all else": GroupedConfig(6, 3, 3, 2, "logsumexp", 0.25),
+    "grouped, all else": GroupedConfig(6, 3, 5, 0.25),
 }
 
 
@@ -231,16 +231,26 @@ def test_the_weights_behind_published_figures_are_read(path: Path) -> None:
     assert loaded.info["recipe"]["model"]["kind"] == loaded.model.kind
 
 
-def test_a_grouped_model_needs_to_know_its_groups(path: Path) -> None:
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"groups": ["row", "box"]}, "members.weight is 48x8, its configuration says 36x8"),
+        ({"groups": ["row", "col", "cell"]}, "update.hear.weight is 32x40, its configuration says 32x48"),
+        ({"groups": []}, "members.weight is 48x8, its configuration says 12x8"),
+        ({"groups": None}, "members.weight is 48x8, its configuration says 12x8"),
+        ({"complete": []}, "update.hear.weight is 32x40, its configuration says 32x48"),
+    ],
+)
+def test_a_grouped_model_needs_to_know_its_groups(path: Path, change: dict[str, Any], line: str) -> None:
     save_weights(path, build(CONFIGS["grouped"]), INFO)
-    rewrite(path, lambda about: about["schema"].update(groups=["row", "box"]))
-    assert refusal(path).startswith("does not fit a model (")
-    save_weights(path, build(CONFIGS["grouped"]), INFO)
-    rewrite(path, lambda about: about["schema"].update(complete=[]))
-    assert "is missing" in refusal(path)
-    save_weights(path, build(CONFIGS["grouped"]), INFO)
-    rewrite(path, lambda about: about["schema"].pop("groups"))
-    assert "is missing" in refusal(path)
+    (key,) = change
+
+    def spoil(about: dict[str, Any]) -> None:
+        del about["schema"][key]  # as in files from before there were groups
+        about["schema"].update({} if change[key] is None else change)
+
+    rewrite(path, spoil)
+    assert refusal(path) == f"does not fit a model ({line})"
 
 
 # ---- precision
@@ -445,15 +455,14 @@ def test_another_format_is_refused(path: Path, number: Any) -> None:
         ({"kind": "x" * 10**6}, "no model 'xxx"),
         ({"kind": "a\nb\n"}, "no model"),
         ({"kind": "multivalued"}, "sharpen: no such key"),  # another model's configuration
-        ({"kind": "grouped"}, "constraint: no such key"),
+        ({"kind": "grouped"}, "layers: no such key"),
         ({"kind": "multivalued", "config": {"width": 8}}, "is missing"),
-        ({"kind": "grouped", "config": {}}, "is missing"),
+        ({"kind": "grouped", "config": {}}, "inputs.weight is 3x8, its configuration says 3x96"),
+        ({"kind": "grouped", "config": {"width": 8}}, "is missing"),
         ({"kind": "grouped", "config": {"heads": 0}}, "heads is 0; it goes from 1 to 256"),
-        ({"kind": "grouped", "config": {"heads": 5}}, "width is 96, which 5 heads cannot share evenly"),
-        (
-            {"kind": "grouped", "config": {"pooling": "sum"}},
-            "pooling is 'sum'; there is attention, max, mean, logsumexp",
-        ),
+        ({"kind": "grouped", "config": {"heads": 257}}, "heads is 257; it goes from 1 to 256"),
+        ({"kind": "grouped", "config": {"layers": 1}}, "layers: no such key"),  # of an earlier form
+        ({"kind": "grouped", "config": {"pooling": "max"}}, "pooling: no such key"),
         ({"config": []}, "no config"),
         ({"config": None}, "no config"),
         ({"schema": []}, "no schema"),

@@ -66,6 +66,8 @@ class DataRecipe:
             raise ValueError(
                 f"untouched is {self.untouched:g} and loosened {self.loosened:g}; they are shares, together at most 1"
             )
+        if self.loosened and not self.fewer_givens[1]:
+            raise ValueError(f"loosened is {self.loosened:g}, but fewer_givens says to withhold none")
         if self.remask[1] and (self.more_givens[1] or self.fewer_givens[1]):
             raise ValueError(
                 "remask draws all givens, more_givens and fewer_givens change those there are; take one of them"
@@ -167,6 +169,8 @@ class TrainRecipe:
         if not 0 <= self.free_steps[0] <= self.free_steps[1] <= _MAX_FREE:
             few, many = self.free_steps
             raise ValueError(f"free_steps is {few} to {many}; 0 to {_MAX_FREE:,}, the smaller one first")
+        if self.steps and self.graded > self.steps:
+            raise ValueError(f"graded is {self.graded}, of {self.steps} steps")
         if not self.lr > 0:
             raise ValueError(f"lr is {self.lr}; it must be above 0")
         if not 0 <= self.ema < 1:
