@@ -134,6 +134,7 @@ ANY = {
     ),
     "one each": make_table([1] * 6, 1, 4, seed=10, masked=False),
     "each once": Neighbors(torch.tensor([[2], [0], [3], [1]]), None, 4),
+    "each at most once": Neighbors(torch.tensor([[4], [0], [2]]), None, 5),
     "each twice": Neighbors(torch.tensor([[2, 0], [0, 1], [1, 2]]), None, 3),
     "each twice, and padding": Neighbors(
         torch.tensor([[0, 2, 0], [1, 0, 1], [2, 1, 2]]),
@@ -666,6 +667,7 @@ RETURNS = {
     "one source, many readers": (8, True),
     "one each": (3, False),
     "each once": (1, True),
+    "each at most once": (1, False),
     "each twice": (2, True),
     "each twice, and padding": (2, True),
     "one read by all, of four": (4, False),
