@@ -771,6 +771,31 @@ def test_the_defaults_are_those_of_the_paper() -> None:
     assert shapes["score.weight"] == (1, 96)
 
 
+def test_what_a_grouped_model_is_made_of() -> None:
+    """No layers but these: the last one of a message is the update's first."""
+    config = GroupedConfig()
+    assert (config.width, config.steps, config.heads, config.dropout) == (96, 64, 4, 0.0)
+    model = make_model("grouped", futoshiki_csp(3, [(0, 1)], "units"), width=5, heads=2)
+    edges = ["constraint less to lt", "constraint less reversed to lt", "relation lt", "relation lt reversed"]
+    expected = {
+        "inputs.weight": (3, 5),
+        "members.weight": (3 * 5 + 3 * 2, 5),  # of three types of groups
+        "members.bias": (3 * 5 + 3 * 2,),
+        **{f"pooled.group {name}.weight": (5, 2 * 5) for name in ("row", "col", "values")},
+        **{f"messages.{edge}.first.weight": (5, 2 * 5) for edge in edges},
+        **{f"messages.{edge}.first.bias": (5,) for edge in edges},
+        **{f"messages.{edge}.project.weight": (5, 5) for edge in edges},
+        **{f"messages.{edge}.attend.weight": (1, 2 * 5) for edge in edges},
+        "update.hear.weight": (4 * 5, (7 + 1) * 5),
+        "score.weight": (1, 5),
+        "score.bias": (1,),
+    }
+    shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
+    rest = {name: shape for name, shape in shapes.items() if name not in expected}
+    assert {name: shapes.get(name) for name in expected} == expected
+    assert all(name.startswith(("update.recall", "update.hear_norm", "update.cell_norm")) for name in rest)
+
+
 @pytest.mark.parametrize("options", [{"width": 0}, {"width": 5000}, {"steps": 0}, {"dropout": 1.0}, {"dropout": -0.1}])
 @pytest.mark.parametrize("config", [BinarizedConfig, MultivaluedConfig, GroupedConfig])
 def test_settings_no_model_can_have_are_refused(config: type[Config], options: dict[str, Any]) -> None:

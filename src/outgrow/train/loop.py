@@ -173,6 +173,8 @@ class _Trainer:
             # Batches of several sets share one compilation, with open shapes; no two of them are taken to be equal for ever.
             several = True if len(recipe.data.train) > 1 else None
             shapes.use_duck_shape = False
+            # Or every compilation is traced twice, for numbers that might change and do not.
+            torch._dynamo.config.specialize_float = True  # pyright: ignore[reportPrivateImportUsage]
             self.model.step = torch.compile(self.model.step, dynamic=several)  # pyright: ignore[reportAttributeAccessIssue]
         if processes.count > 1:
             self.objective = DistributedDataParallel(self.objective)
