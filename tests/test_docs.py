@@ -183,3 +183,20 @@ def test_the_weights_behind_the_figures_still_solve(model: str) -> None:
     found = evaluate(ROOT / "results" / f"futoshiki-{model}.safetensors", boards, limit=25)
     assert found.recipe == f"futoshiki-{model}"
     assert found.scores[0].board >= 0.96
+
+
+def test_the_table_of_costs_is_made_from_the_results() -> None:
+    found = json.loads((ROOT / "results" / "cost.json").read_text())
+    text = (ROOT / "docs" / "guide" / "grouped.md").read_text()
+    rows = text.split("<!-- cost -->")[1].split("<!-- /cost -->")[0].strip().splitlines()[2:]
+    figures = {(f["model"], f["size"]): f for f in found["figures"]}
+    assert len(rows) == len(figures) // 2
+    for row in rows:
+        size = int(row.split("x", 1)[0].strip("| "))
+        grouped, binarized = figures["grouped", size], figures["binarized", size]
+        cells = [f"{size}x{size}", *(f"{n:,}" for n in (grouped["nodes"], grouped["memberships"], binarized["edges"]))]
+        for f in (grouped, binarized):
+            cells.append(f"{f['seconds_a_step'] * 1e3:,.1f} ({f['seconds_a_node'] * 1e6:.1f})")
+        assert row == f"| {' | '.join(cells)} |"
+    for model in ("grouped", "binarized"):
+        assert f"to the power {found['slopes'][model]['seconds_a_step']:.2f}" in text
