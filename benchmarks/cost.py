@@ -152,7 +152,6 @@ def draw(figures: list[dict[str, Any]], slopes: dict[str, dict[str, float | None
     """Seconds a step against nodes, both axes logarithmic."""
     from matplotlib.ticker import FuncFormatter
 
-    from outgrow.evaluate.figures import save_picture
     from outgrow.train import curves as look
 
     def fill(canvas: Figure) -> None:
@@ -169,8 +168,8 @@ def draw(figures: list[dict[str, Any]], slopes: dict[str, dict[str, float | None
             axes.plot(
                 x,
                 y,
-                color=look._COLORS[at],
-                marker=look._MARKERS[at],
+                color=look.COLORS[at],
+                marker=look.MARKERS[at],
                 linewidth=1.8,
                 markersize=5.5,
                 markeredgecolor="white",
@@ -184,7 +183,7 @@ def draw(figures: list[dict[str, Any]], slopes: dict[str, dict[str, float | None
         axes.tick_params(length=0)
         axes.legend(loc="upper left")
 
-    save_picture(path, fill)
+    look.save_picture(path, fill)
 
 
 def main() -> None:

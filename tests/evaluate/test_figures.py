@@ -19,8 +19,8 @@ from matplotlib.figure import Figure as Canvas
 from outgrow.errors import OutgrowError
 from outgrow.evaluate import Evaluation, Figure, Score, paper_figure, write_results
 from outgrow.evaluate import figures as module
-from outgrow.evaluate.figures import Panel, PaperLine, by_size, by_steps, draw_results, save_picture
-from outgrow.train.curves import _COLORS, _GRAY
+from outgrow.evaluate.figures import Panel, PaperLine, by_size, by_steps, draw_results
+from outgrow.train.curves import COLORS, GRAY, save_picture
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -116,7 +116,7 @@ def test_every_puzzle_has_a_panel_and_every_recipe_a_line_in_its_color() -> None
     assert panels[0].lines[0].label == "a (binarized) · 32 steps"
     parts = drawn(panels)
     colors = {name: parts[name].get_color() for name in parts if name.startswith("line")}
-    assert colors == {"line-0-0": _COLORS[0], "line-0-1": _COLORS[2], "line-1-0": _COLORS[1], "line-1-1": _COLORS[2]}
+    assert colors == {"line-0-0": COLORS[0], "line-0-1": COLORS[2], "line-1-0": COLORS[1], "line-1-1": COLORS[2]}
 
 
 def test_hard_sets_are_a_line_of_their_own() -> None:
@@ -189,7 +189,7 @@ def test_the_largest_size_in_training_is_marked(train: Any, seen: int | None) ->
     marks = {name: part for name, part in drawn([panel]).items() if name.startswith("seen")}
     assert [set(part.get_xdata()) for part in marks.values()] == ([{seen}] if seen else [])
     if seen:
-        assert marks["seen-0-0"].get_color() == _GRAY
+        assert marks["seen-0-0"].get_color() == GRAY
 
 
 def test_recipes_trained_on_other_sizes_have_marks_of_their_own() -> None:
@@ -200,7 +200,7 @@ def test_recipes_trained_on_other_sizes_have_marks_of_their_own() -> None:
     ]
     parts = drawn(by_size(done))
     marks = {name: (set(p.get_xdata()), p.get_color()) for name, p in parts.items() if name.startswith("seen")}
-    assert marks == {"seen-0-0": ({6}, _COLORS[1]), "seen-0-1": ({9}, _COLORS[0])}
+    assert marks == {"seen-0-0": ({6}, COLORS[1]), "seen-0-1": ({9}, COLORS[0])}
 
 
 # ---- the paper's figures
@@ -223,7 +223,7 @@ def test_the_paper_stands_beside_what_was_measured_by_its_protocol() -> None:
     part = drawn([panel])["paper-0-0"]
     assert points(part) == [(12, 0.9963), (16, 0.2731)]
     assert part.get_linestyle() == "--"
-    assert part.get_color() == _COLORS[0]  # that of our line for the same model
+    assert part.get_color() == COLORS[0]  # that of our line for the same model
 
 
 def test_deviations_are_drawn_and_end_with_the_axis() -> None:
@@ -279,9 +279,9 @@ def test_other_tasks_of_one_puzzle_are_told_apart() -> None:
 def test_models_of_the_paper_that_are_not_drawn_are_gray() -> None:
     parts = drawn(by_size([evaluation(scored("sudoku-16-test", 0.5), model="grouped")]))
     colors = [parts[f"paper-0-{i}"].get_color() for i in range(2)]
-    assert colors[0] == _GRAY
+    assert colors[0] == GRAY
     assert colors[0] != colors[1]
-    assert not set(colors) & set(_COLORS)
+    assert not set(colors) & set(COLORS)
 
 
 # ---- by steps

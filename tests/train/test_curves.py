@@ -412,7 +412,7 @@ def test_several_runs_are_told_apart(log: Path) -> None:
     assert "run-1/log.jsonl)  10.0%" in shown
     assert "run-2/log.jsonl)  20.0%" in shown
     picture = log.with_name("all.svg").read_text().lower()
-    for color in module._COLORS:
+    for color in module.COLORS:
         assert color.lower() in picture
 
 

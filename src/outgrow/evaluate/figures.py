@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from io import BytesIO
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from outgrow.errors import OutgrowError
@@ -17,13 +14,12 @@ from outgrow.evaluate.metrics import Score, mean_std
 from outgrow.evaluate.paper import RESULTS, Figure, paper_set
 from outgrow.evaluate.report import Evaluation, table
 from outgrow.train import curves as look  # the curves of training and these figures stand side by side
-from outgrow.writing import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
-__all__ = ["Line", "Panel", "PaperLine", "Point", "by_size", "by_steps", "draw_results", "save_picture"]
+__all__ = ["Line", "Panel", "PaperLine", "Point", "by_size", "by_steps", "draw_results"]
 
 _PAPER_MODELS = ("binarized", "multivalued")  # what a model that the paper has not is held against
 _DASHES = ("-", "-.", ":")
@@ -135,7 +131,7 @@ def by_size(evaluations: Sequence[Evaluation], steps: int | None = None) -> list
             for (group, of, kind), found in points.items()
             if of == puzzle
         ]
-        panels.append(Panel(puzzle, look._printable(puzzle.capitalize()), tuple(lines), _paper_lines(puzzle, lines)))
+        panels.append(Panel(puzzle, look.printable(puzzle.capitalize()), tuple(lines), _paper_lines(puzzle, lines)))
     return panels
 
 
@@ -152,7 +148,7 @@ def by_steps(evaluations: Sequence[Evaluation]) -> list[Panel]:
                     label = f"size {key[2]}" + (f", {key[1]}" if key[1] != "test" else "")
                     lines.append(measured.line(group, key[1], puzzle, points, label))
             if lines:
-                title = f"{look._printable(puzzle.capitalize())}: {measured.label}{_seeds(lines)}"
+                title = f"{look.printable(puzzle.capitalize())}: {measured.label}{_seeds(lines)}"
                 panels.append(Panel(puzzle, title, tuple(lines)))
     if not panels:
         raise OutgrowError(
@@ -169,32 +165,8 @@ def draw_results(
 ) -> list[Panel]:
     """Draws results to an SVG, PNG or PDF file, the same bytes for the same results; returns what was drawn."""
     panels = by_size(evaluations, steps) if by == "size" else by_steps(evaluations)
-    save_picture(path, lambda canvas: _fill(canvas, panels, by))
+    look.save_picture(path, lambda canvas: _fill(canvas, panels, by))
     return panels
-
-
-def save_picture(path: str | os.PathLike[str], fill: Callable[[Canvas], None]) -> None:
-    """Lets `fill` draw in the style of the curves of training, and writes the picture whole or not at all."""
-    format = look.picture_format(path)
-    target = Path(path).resolve()
-    if not target.parent.is_dir():
-        raise OutgrowError(f"{path}: the folder does not exist")
-    if target.is_dir():
-        raise OutgrowError(f"{path}: is a folder; name a file")
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure as Canvas
-    except ImportError:
-        raise OutgrowError("drawing needs matplotlib: pip install matplotlib") from None
-    picture = BytesIO()
-    with matplotlib.rc_context(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # a box stands for it
-        matplotlib.rcdefaults()  # a user's own settings would make other bytes
-        matplotlib.rcParams.update(look._STYLE)
-        canvas = Canvas()
-        fill(canvas)
-        canvas.savefig(picture, format=format, metadata=look._METADATA[format])
-    write_whole(target, picture.getvalue())
 
 
 # What was measured
@@ -212,7 +184,7 @@ class _Measured:
 
     @property
     def label(self) -> str:
-        name = look._printable(self.recipe)
+        name = look.printable(self.recipe)
         name = f" {name}" if name.startswith("_") else name  # matplotlib's legends leave such names out
         return name if not self.model or self.model in name else f"{name} ({self.model})"
 
@@ -221,7 +193,7 @@ class _Measured:
         line = Line("", self.recipe, self.model, self.task, group, kind, tuple(points), self.seen(puzzle))
         if label is None:
             steps = sorted({p.steps for p in points})
-            label = self.label + (f", {look._printable(kind)}" if kind != "test" else "") + _seeds([line])
+            label = self.label + (f", {look.printable(kind)}" if kind != "test" else "") + _seeds([line])
             label += f" · {steps[0]}{f'–{steps[-1]}' if len(steps) > 1 else ''} steps"
         return replace(line, label=label)
 
@@ -360,8 +332,8 @@ def _draw_panel(axes: Axes, panel: Panel, number: int, by: str) -> None:
     colors: dict[str, str] = {}
     kinds = list(dict.fromkeys(line.kind for line in panel.lines))
     for at, line in enumerate(panel.lines):
-        lap, color = divmod(line.group if by == "size" else at, len(look._COLORS))
-        color, kind = look._COLORS[color], kinds.index(line.kind)
+        lap, color = divmod(line.group if by == "size" else at, len(look.COLORS))
+        color, kind = look.COLORS[color], kinds.index(line.kind)
         if line.kind == "test":
             colors.setdefault(line.model, color)
         x = [p.x for p in line.points]
@@ -369,7 +341,7 @@ def _draw_panel(axes: Axes, panel: Panel, number: int, by: str) -> None:
             x,
             [p.mean for p in line.points],
             _DASHES[(kind + lap) % len(_DASHES)],
-            marker=look._MARKERS[kind % len(look._MARKERS)],
+            marker=look.MARKERS[kind % len(look.MARKERS)],
             color=color,
             linewidth=1.8,
             markersize=5,
@@ -395,7 +367,7 @@ def _draw_panel(axes: Axes, panel: Panel, number: int, by: str) -> None:
                 [min(s, 1 - m) for m, s in zip(means, stds, strict=True)],
             ],
             linestyle="--",
-            color=colors.get(paper.model, (look._GRAY, "#a8a8a8")[_PAPER_MODELS.index(paper.model)]),
+            color=colors.get(paper.model, (look.GRAY, "#a8a8a8")[_PAPER_MODELS.index(paper.model)]),
             linewidth=1.2,
             elinewidth=1,
             capsize=2.5,
@@ -411,7 +383,7 @@ def _mark_training(axes: Axes, panel: Panel, number: int) -> None:
     """A dotted line at the largest size in training; in the recipes' colors where they differ."""
     sizes = {line.seen: line for line in reversed(panel.lines) if line.seen is not None}
     for at, (size, line) in enumerate(sorted(sizes.items())):
-        color = look._GRAY if len(sizes) == 1 else look._COLORS[line.group % len(look._COLORS)]
+        color = look.GRAY if len(sizes) == 1 else look.COLORS[line.group % len(look.COLORS)]
         label = _TRAINING if at == 0 else "_"
         axes.axvline(
             size, color=color, linewidth=1.2, linestyle=(0, (1, 2)), zorder=1, label=label, gid=f"seen-{number}-{at}"

@@ -72,8 +72,8 @@ class Neighbors:
 
     @cached_property
     def returns(self) -> tuple[Tensor, Tensor | None] | None:
-        """The same as a padded table, (S, R) entries and their mask, for tables that come again and again: twice as fast as groups of any
-        length where all are about as long (they are 1 or n on a board). None where that would be mostly padding."""
+        """The same as a padded table, (S, R) entries and their mask, for tables that come again and again: on a board all are of one length,
+        1 or n, and need no groups of any length. None where it would be mostly padding."""
         if not self.constant or self.source.numel() == 0:
             return None
         sources = self.source.flatten() if self.mask is None else self.source[self.mask]

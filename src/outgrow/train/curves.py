@@ -11,7 +11,7 @@ import json
 import math
 import os
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -27,7 +27,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["LOG_NAME", "Curves", "draw", "picture_format", "read_log"]
+__all__ = [
+    "COLORS",
+    "GRAY",
+    "LOG_NAME",
+    "MARKERS",
+    "Curves",
+    "draw",
+    "picture_format",
+    "printable",
+    "read_log",
+    "save_picture",
+]
 
 LOG_NAME = "log.jsonl"
 Floats = npt.NDArray[np.float64]
@@ -196,7 +207,7 @@ class _Reader:
                 self.train.extend(self.row(entry, _TRAIN))
             case "validate":
                 # A run may validate several weights at one update: they are told apart by their number.
-                number = self.weights.setdefault(_printable(entry.get("weights")), len(self.weights))
+                number = self.weights.setdefault(printable(entry.get("weights")), len(self.weights))
                 self.valid.extend(self.row(entry, _VALID, number))
             case "average":
                 self.averages.extend(self.row(entry))
@@ -212,7 +223,7 @@ class _Reader:
         self.resumed.append((self.number, self.whole(entry, "update")))
         self.end = {}
         recipe = entry.get("recipe")
-        self.recipe = _printable(recipe.get("name") if isinstance(recipe, dict) else recipe)
+        self.recipe = printable(recipe.get("name") if isinstance(recipe, dict) else recipe)
         self.parameters = self.whole(entry, "parameters") if entry.get("parameters") is not None else None
 
     def row(self, entry: dict[str, Any], keys: tuple[str, ...] = (), kind: int = 0) -> list[float]:
@@ -263,8 +274,8 @@ class _Reader:
             **{f"valid_{name}": column for name, column in zip(_VALID, valid[:, 3:].T, strict=True)},
             averaging=int(averages[0, 1]) if len(averages) else None,
             recoveries=recoveries[:, 1].astype(np.int64),
-            ended=_printable(self.end.get("reason", "done")) if self.end else None,
-            chosen=_printable(self.end.get("chosen")) or None,
+            ended=printable(self.end.get("reason", "done")) if self.end else None,
+            chosen=printable(self.end.get("chosen")) or None,
             end_board=self.end.get("board", math.nan),
         )
 
@@ -295,7 +306,7 @@ def _standing(flat: array[float], figures: int, backs: Sequence[tuple[int, int]]
     return rows[~np.append(followed, False)[: len(rows)]]
 
 
-def _printable(value: object) -> str:
+def printable(value: object) -> str:
     """Text from a log, fit for one line of a picture."""
     text = " ".join(value.split()) if isinstance(value, str) else ""
     text = "".join(c if c.isprintable() else "?" for c in text)
@@ -305,10 +316,10 @@ def _printable(value: object) -> str:
 # Drawing
 
 # Okabe and Ito's colors, told apart by the colorblind; the yellow of the eight is too light for a line.
-_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _DASHES = ("-", "--", ":")
-_MARKERS = ("o", "s", "D", "^", "v")
-_INK, _GRAY, _GRID = "#222222", "#6b6b6b", "#e6e6e6"
+MARKERS = ("o", "s", "D", "^", "v")
+_INK, GRAY, _GRID = "#222222", "#6b6b6b", "#e6e6e6"
 _MOST_POINTS = 600  # of one line: more cannot be seen, and makes a picture of megabytes
 _STYLE: dict[Any, Any] = {
     "font.size": 9.5,
@@ -324,8 +335,8 @@ _STYLE: dict[Any, Any] = {
     "grid.linewidth": 0.8,
     "xtick.color": "#b0b0b0",
     "ytick.color": "#b0b0b0",
-    "xtick.labelcolor": _GRAY,
-    "ytick.labelcolor": _GRAY,
+    "xtick.labelcolor": GRAY,
+    "ytick.labelcolor": GRAY,
     "legend.edgecolor": "none",
     "legend.framealpha": 0.85,
     "legend.fontsize": 8.5,
@@ -346,10 +357,16 @@ def picture_format(path: str | os.PathLike[str]) -> str:
 
 def draw(curves: Sequence[Curves], path: str | os.PathLike[str]) -> None:
     """Draws one run, or several over each other, to an SVG, PNG or PDF file; the same curves make the same bytes."""
-    format = picture_format(path)
-    target = Path(path).resolve()
+    picture_format(path)
     if not curves:
         raise OutgrowError("no run to draw; name one or more")
+    save_picture(path, lambda figure: _fill(figure, curves))
+
+
+def save_picture(path: str | os.PathLike[str], fill: Callable[[Figure], None]) -> None:
+    """Lets `fill` draw in the style of this project, and writes the picture whole or not at all."""
+    format = picture_format(path)
+    target = Path(path).resolve()
     if not target.parent.is_dir():
         raise OutgrowError(f"{path}: the folder does not exist")
     if target.is_dir():
@@ -367,7 +384,7 @@ def draw(curves: Sequence[Curves], path: str | os.PathLike[str]) -> None:
         matplotlib.rcdefaults()  # a user's own settings would make other bytes
         matplotlib.rcParams.update(_STYLE)
         figure = Figure()
-        _fill(figure, curves)
+        fill(figure)
         figure.savefig(picture, format=format, metadata=_METADATA[format])
     write_whole(target, picture.getvalue())
 
@@ -395,22 +412,22 @@ def _fill(figure: Figure, curves: Sequence[Curves]) -> None:
         panel.tick_params(labelbottom=False)
     labels = _labels(curves)
     for at, run in enumerate(curves):
-        color = _COLORS[at % len(_COLORS)]
-        dash = _DASHES[at // len(_COLORS) % len(_DASHES)]
+        color = COLORS[at % len(COLORS)]
+        dash = _DASHES[at // len(COLORS) % len(_DASHES)]
         _draw_loss(losses, run, color, dash, "all steps" if alone else labels[at], alone)
         _draw_boards(boards, run, color, dash, alone)
         rates.plot(*_thin(run.update, run.lr), dash, color=color, linewidth=1.5)
         if run.averaging is not None:
             for panel in (losses, boards, rates):
                 panel.axvline(
-                    run.averaging, color=_GRAY if alone else color, linewidth=1, linestyle=(0, (4, 3)), zorder=1
+                    run.averaging, color=GRAY if alone else color, linewidth=1, linestyle=(0, (4, 3)), zorder=1
                 )
         losses.plot(
             run.recoveries,
             np.zeros(len(run.recoveries)),
             "^",
             transform=losses.get_xaxis_transform(),
-            color=_COLORS[1] if alone else color,
+            color=COLORS[1] if alone else color,
             markersize=6,
             clip_on=False,
         )
@@ -433,14 +450,14 @@ def _draw_loss(panel: Axes, run: Curves, color: str, dash: str, label: str, alon
 def _draw_boards(panel: Axes, run: Curves, color: str, dash: str, alone: bool) -> None:
     panel.plot(*_thin(run.update, run.accuracy), color=color, alpha=0.12, linewidth=0.7)
     panel.plot(*_thin(run.update, _smooth(run.accuracy)), dash, color=color, alpha=0.5, linewidth=1.3)
-    strong = _COLORS[1] if alone else color
+    strong = COLORS[1] if alone else color
     for kind, weights in enumerate(dict.fromkeys(run.valid_weights)):
         those = np.array([w == weights for w in run.valid_weights])
         panel.plot(
             run.valid_update[those],
             run.valid_board[those],
             dash if kind == 0 else "--",
-            marker=_MARKERS[kind % len(_MARKERS)],
+            marker=MARKERS[kind % len(MARKERS)],
             markevery=max(1, int(those.sum()) // 25),
             markersize=5.5,
             markeredgecolor="white",
@@ -486,11 +503,11 @@ def _write_legends(title: Axes, losses: Axes, boards: Axes, curves: Sequence[Cur
     alone = len(curves) == 1
     marks: list[Line2D] = []
     if any(run.averaging is not None for run in curves):
-        marks.append(Line2D([], [], color=_GRAY, linewidth=1, linestyle=(0, (4, 3)), label="averaging begins"))
+        marks.append(Line2D([], [], color=GRAY, linewidth=1, linestyle=(0, (4, 3)), label="averaging begins"))
     if any(run.recoveries.size for run in curves):
-        marks.append(Line2D([], [], color=_COLORS[1] if alone else _GRAY, marker="^", linestyle="", label="recovery"))
-    train = Line2D([], [], color=_COLORS[0] if alone else _GRAY, alpha=0.5, linewidth=1.3, label="training batches")
-    valid = Line2D([], [], color=_GRAY, linewidth=1.8, marker="o", markeredgecolor="white", label="validation")
+        marks.append(Line2D([], [], color=COLORS[1] if alone else GRAY, marker="^", linestyle="", label="recovery"))
+    train = Line2D([], [], color=COLORS[0] if alone else GRAY, alpha=0.5, linewidth=1.3, label="training batches")
+    valid = Line2D([], [], color=GRAY, linewidth=1.8, marker="o", markeredgecolor="white", label="validation")
     runs = losses.get_legend_handles_labels()[0]
     if alone:
         losses.legend(handles=runs + marks, loc="upper right")
@@ -522,7 +539,7 @@ def _write_title(panel: Axes, run: Curves) -> None:
     if math.isfinite(run.final_board):
         facts.append(f"{_percent(run.final_board)} of validation boards solved")
     panel.text(0, 1, run.recipe, va="top", weight="bold", size=13)
-    panel.text(0, 0.12, " · ".join(facts), va="bottom", color=_GRAY)
+    panel.text(0, 0.12, " · ".join(facts), va="bottom", color=GRAY)
 
 
 def _labels(curves: Sequence[Curves]) -> list[str]:

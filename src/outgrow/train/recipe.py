@@ -33,7 +33,7 @@ class DataRecipe:
         more_givens: whenever a puzzle is learnt from, a random share of its open variables is given as well: the least and the largest
             share. A puzzle with one solution keeps it, and a minimal one becomes many.
         fewer_givens: in the same way, a random share of the givens is withheld: the least and the largest share. Such a puzzle may have
-            many solutions, and what cannot be deduced can only be guessed wrong: it teaches to tell the two apart.
+            many solutions. Meant to teach what can be deduced from what cannot; whether it helps is open (docs/experiments.md).
         loosened: share of the puzzles that have fewer givens, and not more.
         untouched: share of the puzzles that stay as they are all the same.
         remask: whenever a puzzle is learnt from, another random share of its variables is masked: the least and the largest share, for
@@ -97,8 +97,8 @@ class TrainRecipe:
         replay: on a GPU, record an update as a CUDA graph and replay it, where updates are alike: each set with puzzles of one size, one
             process, no multiplicity, no micro-batches.
         steps: steps of message passing with gradients in an update; 0 for the model's own number, which solving takes.
-        graded: the last so many of them are graded; 0 for all. Early steps that are graded learn to guess, and what is a good guess on
-            a small board is none on a large one.
+        graded: the last so many of them are graded; 0 for all. Meant to spare early steps from learning to guess; whether it helps at
+            larger sizes is open (docs/experiments.md).
         free_steps: steps without gradients before them, drawn anew for each update: the fewest and the most. The model then learns
             from states that it gets itself into, and long runs stay on course.
         noise: standard deviation of normal noise on the states before the first step.
