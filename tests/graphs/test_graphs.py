@@ -538,7 +538,6 @@ def test_every_group_of_nodes_is_a_copy(name: str) -> None:
             expected = {(n, g) for g, group in enumerate(members) for n in group}
             assert edges_of(groups.members) == expected
             assert edges_of(groups.memberships) == {(g, n) for n, g in expected}
-            groups.prepare()  # what gradients need can be worked out, of no groups as well
 
 
 @each_collection

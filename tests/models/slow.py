@@ -191,18 +191,18 @@ def pool(p: Parameters, groups: Groups, told: Sequence[Tensor]) -> Tensor:
     for head in range(groups.heads):
         # Of the layer that all types of groups share, their logits are the last rows.
         row = groups.count * width + groups.index * groups.heads + head
-        look, bias = p["members.weight"][row], p["members.bias"][row]
-        powers = [(log(len(told)) * (look @ h + bias)).exp() for h in told]
+        look = p["members.weight"][row]
+        powers = [(log(len(told)) * (look @ h)).exp() for h in told]
         total = torch.stack(powers).sum()
         pooled.append(torch.stack([power / total * h for power, h in zip(powers, told, strict=True)]).sum(0))
     return torch.cat(pooled)
 
 
 def hear_groups(p: Parameters, groups: Groups, node: Node, pooled: States, states: States) -> Tensor:
-    """m_i = mean over its groups g of relu(P p_g + Q h_i + b); nothing where it has none."""
+    """m_i = mean over its groups g of relu(P p_g + b + Q h_i); nothing where it has none."""
     h = states[node]
     rows = slice(groups.index * len(h), (groups.index + 1) * len(h))
-    own = p["members.weight"][rows] @ h + p["members.bias"][rows]
+    own = p["members.weight"][rows] @ h
     answers = [
         (linear(p, f"pooled.{groups.function}", pooled[group]) + own).clamp(min=0)
         for group in groups.groups.get(node, [])

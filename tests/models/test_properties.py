@@ -780,7 +780,7 @@ def test_what_a_grouped_model_is_made_of() -> None:
     expected = {
         "inputs.weight": (3, 5),
         "members.weight": (3 * 5 + 3 * 2, 5),  # of three types of groups
-        "members.bias": (3 * 5 + 3 * 2,),
+        **{f"pooled.group {name}.bias": (5,) for name in ("row", "col", "values")},
         **{f"pooled.group {name}.weight": (5, 2 * 5) for name in ("row", "col", "values")},
         **{f"messages.{edge}.first.weight": (5, 2 * 5) for edge in edges},
         **{f"messages.{edge}.first.bias": (5,) for edge in edges},

@@ -105,7 +105,7 @@ def compute(
     losses.total.backward()
     found = gradients(objective)
     objective.zero_grad()
-    return losses, found
+    return Losses(*(t.detach() for t in losses)), found  # and let go of what they were computed from
 
 
 def assert_same(replay: Replay, objective: Objective, batch: Batch, draw: Tensor | None, free: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from weakref import WeakKeyDictionary
 
 import torch
@@ -12,7 +12,7 @@ import torch
 from outgrow.errors import OutgrowError
 from outgrow.graphs.batch import Batch, GroupTables
 from outgrow.graphs.binarized import BinarizedGraph, binarize
-from outgrow.kernels import Neighbors
+from outgrow.kernels import Neighbors, Roster
 
 __all__ = ["GroupedGraph", "NodeGroups", "group_nodes"]
 
@@ -32,10 +32,9 @@ class NodeGroups:
         """G."""
         return len(self.members.source)
 
-    def prepare(self) -> None:
-        """Works out now what messages and their gradients need."""
-        self.members.prepare()
-        self.memberships.prepare()
+
+# A variable's values -> the groups they were last seen with, and the roster made of both.
+_ROSTERS: WeakKeyDictionary[NodeGroups, tuple[tuple[NodeGroups, ...], Roster]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +48,16 @@ class GroupedGraph(BinarizedGraph):
 
     groups: tuple[NodeGroups, ...]
     values: NodeGroups
+
+    @cached_property
+    def roster(self) -> Roster:
+        """The groups of all types, variables' values last."""
+        # Fixed boards come with the same groups batch after batch.
+        groups, roster = _ROSTERS.get(self.values, (None, None))
+        if roster is None or groups is None or [id(g) for g in groups] != [id(g) for g in self.groups]:
+            roster = Roster([(g.members, g.memberships) for g in (*self.groups, self.values)])
+            _ROSTERS[self.values] = (self.groups, roster)
+        return roster
 
 
 @lru_cache(maxsize=16)

@@ -1,6 +1,20 @@
-"""Message passing: the one place where states cross edges. `reference` is the specification."""
+"""Message passing: the one place where states cross edges. `reference` is the specification, `fused` the same on a GPU."""
 
+from outgrow.kernels.dispatch import Engine, exchange, update_states, use_engine
 from outgrow.kernels.neighbors import Neighbors, gather
-from outgrow.kernels.reference import Layer, average_messages, pool_members
+from outgrow.kernels.reference import Layer, Norm, average_messages, pool_members
+from outgrow.kernels.roster import Roster
 
-__all__ = ["Layer", "Neighbors", "average_messages", "gather", "pool_members"]
+__all__ = [
+    "Engine",
+    "Layer",
+    "Neighbors",
+    "Norm",
+    "Roster",
+    "average_messages",
+    "exchange",
+    "gather",
+    "pool_members",
+    "update_states",
+    "use_engine",
+]

@@ -19,10 +19,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from outgrow.kernels.neighbors import Neighbors, gather
+from outgrow.kernels.roster import Roster
 
-__all__ = ["Layer", "average_messages", "pool_members"]
+__all__ = ["Layer", "Norm", "average_messages", "exchange", "pool_members", "update_states"]
 
 Layer = tuple[Tensor, Tensor]  # weight (out, in), bias (out,)
+Norm = tuple[Tensor, Tensor]  # of a layer norm: scale and shift
 
 # Without gradients nothing has to be kept, so edges are processed in blocks: an edge-sized tensor of 2^16 rows of 96 floats is
 # 25 MB on a CPU, whatever the size of the puzzle.
@@ -129,3 +131,52 @@ def pool_members(states: Tensor, logits: Tensor, members: Neighbors) -> Tensor:
     if torch.compiler.is_compiling():  # one pass over the rows; in small products they are read and written once more
         return (weight.unsqueeze(3) * rows.unsqueeze(2)).sum(1).flatten(1)
     return torch.bmm(weight.transpose(1, 2), rows).flatten(1)
+
+
+def exchange(
+    states: Tensor,
+    projected: Tensor,
+    layers: Sequence[Layer],
+    roster: Roster,
+    rest: Tensor,
+    dropout: float = 0.0,
+) -> Tensor:
+    """What nodes hear from their groups, type after type, and behind it `rest`: (N, T * H + R).
+
+    A group pools its members by A heads, and each member hears relu(P pooled + b + own), averaged over its groups of a type; zero for none.
+
+    Args:
+        states: (N, H).
+        projected: (N, T * H + T * A), each node's own part for every type, and behind all of them the heads' logits.
+        layers: P (H, A * H) and b (H,) of every type.
+        rest: (N, R), what else nodes hear.
+        dropout: share of message elements to drop.
+    """
+    types, width = len(layers), states.shape[1]
+    own, logits = projected.split([types * width, projected.shape[1] - types * width], dim=1)
+    heard: list[Tensor] = []
+    parts = zip(roster.types, layers, own.split(width, 1), logits.chunk(types, 1), strict=True)
+    for (members, memberships), layer, mine, logit in parts:
+        said = functional.linear(pool_members(states, logit, members), *layer)
+        heard.append(average_messages(said, mine, memberships, (), dropout=dropout))
+    return torch.cat([*heard, rest.to(heard[0].dtype)], dim=1)
+
+
+def update_states(
+    entering: Tensor, recalled: Tensor, cell: Tensor, norms: Sequence[Norm], eps: float
+) -> tuple[Tensor, Tensor]:
+    """An LSTM's next state and cell (N, H), with layer norms on the gates' input part, their recurrent part, and the cell.
+
+    Args:
+        entering: (N, 4H), what the gates make of what is heard: to enter, to forget, to emit, the new content.
+        recalled: (N, 4H), what they make of the state.
+        cell: (N, H).
+        norms: scale and shift for `entering`, `recalled` and the new cell.
+        eps: added to every variance.
+    """
+    first, second, third = norms
+    gates = functional.layer_norm(entering, first[0].shape, *first, eps)
+    gates = gates + functional.layer_norm(recalled, second[0].shape, *second, eps)
+    enter, forget, emit, new = gates.chunk(4, dim=1)
+    cell = torch.sigmoid(forget) * cell + torch.sigmoid(enter) * torch.tanh(new)
+    return torch.sigmoid(emit) * torch.tanh(functional.layer_norm(cell, third[0].shape, *third, eps)), cell

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from outgrow.graphs import Batch, BinarizedGraph, Schema, binarize
@@ -70,8 +71,8 @@ class Binarized(NodeModel[BinarizedGraph]):
             neighbors.prepare()
         return graph
 
-    def hear(self, graph: BinarizedGraph, told: Tensor) -> list[Tensor]:
-        """The average message over the edges of each type into a node."""
+    def hear(self, graph: BinarizedGraph, told: Tensor, which: Tensor) -> Tensor:
+        """The average message over the edges of each type into a node, and `which`."""
         heard: list[Tensor] = []
         sent: dict[Use, Sent] = {}
         for uses, edges in ((self._constraint, graph.constraint), (self._relation, graph.relation)):
@@ -80,4 +81,4 @@ class Binarized(NodeModel[BinarizedGraph]):
                 if use not in sent:
                     sent[use] = function.send(told, use.attend)
                 heard.append(function(sent[use], told, neighbors, self.config.dropout))
-        return heard
+        return torch.cat([*heard, which.to(heard[0].dtype)], dim=1)

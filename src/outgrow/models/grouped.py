@@ -8,7 +8,7 @@ for any two members.
 With h the states, p_g the heads' averages over the members of group g side by side, and for each type of groups weights P, Q, b of its own, node i
 hears of it
 
-    m_i = mean over its groups g of relu(P p_g + Q h_i + b)
+    m_i = mean over its groups g of relu(P p_g + b + Q h_i)
 
 The last, linear layer of that MLP is the first one of the update, which begins with a product of its own.
 """
@@ -18,10 +18,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from torch import Tensor, nn
 
 from outgrow.graphs import Batch, GroupedGraph, Schema, group_nodes
-from outgrow.kernels import average_messages, pool_members
+from outgrow.kernels import exchange
 from outgrow.models.layers import MessageFunctions, Use, check_config
 from outgrow.models.nodes import NodeModel
 
@@ -69,31 +70,25 @@ class Grouped(NodeModel[GroupedGraph]):
         super().__init__(len(groups) + len(edges), width, config.steps)
         self.schema, self.config = schema, config
         self._groups, self._edges, self._constraint, self._relation = groups, edges, constraint, relation
-        # Q, b and the heads' logits of all types of groups: one product.
-        self.members = nn.Linear(width, len(groups) * (width + config.heads))
-        self.pooled = nn.ModuleDict({name: nn.Linear(config.heads * width, width, bias=False) for name in groups})  # P
+        # Q and the heads' logits of all types of groups: one product.
+        self.members = nn.Linear(width, len(groups) * (width + config.heads), bias=False)
+        self.pooled = nn.ModuleDict({name: nn.Linear(config.heads * width, width) for name in groups})  # P, b
         self.messages = MessageFunctions(edges, width, layers=0, sharpen=True)
 
     def prepare(self, batch: Batch, draw: Tensor | None = None) -> GroupedGraph:
         """The graph this model passes messages on; there are no value embeddings to draw."""
         graph = group_nodes(batch, self.schema.groups, self._constraint, self._relation)
-        for part in (*graph.constraint, *graph.relation, *graph.groups, graph.values):
+        for part in (*graph.constraint, *graph.relation, graph.roster):
             part.prepare()
         return graph
 
-    def hear(self, graph: GroupedGraph, told: Tensor) -> list[Tensor]:
-        """The answer of a node's groups of each type, and the average message over the edges of each type."""
-        heard: list[Tensor] = []
-        width, heads, count = self.config.width, self.config.heads, len(self._groups)
+    def hear(self, graph: GroupedGraph, told: Tensor, which: Tensor) -> Tensor:
+        """The answer of a node's groups of each type, the average message over the edges of each type, and `which`."""
         dropout = self.config.dropout if self.training else 0.0
-        own, logits = self.members(told).split([count * width, count * heads], dim=1)
-        parts = zip(
-            self._groups, (*graph.groups, graph.values), own.split(width, 1), logits.split(heads, 1), strict=True
-        )
-        for name, groups, states, logit in parts:
-            pooled = self.pooled[name](pool_members(told, logit, groups.members))
-            heard.append(average_messages(pooled, states, groups.memberships, (), dropout=dropout))
+        rest: list[Tensor] = []
         for use, neighbors in zip(self._edges, (*graph.constraint, *graph.relation), strict=True):
             function = self.messages.of(use)
-            heard.append(function(function.send(told, use.attend), told, neighbors, dropout))
-        return heard
+            rest.append(function(function.send(told, use.attend), told, neighbors, dropout))
+        layers = [(layer.weight, layer.bias) for layer in self.pooled.values() if isinstance(layer, nn.Linear)]
+        behind = torch.cat([*rest, which.to(rest[0].dtype)], dim=1) if rest else which
+        return exchange(told, self.members(told), layers, graph.roster, behind, dropout)

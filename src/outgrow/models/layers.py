@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from outgrow.graphs import Batch, Schema
-from outgrow.kernels import Neighbors, average_messages
+from outgrow.kernels import Neighbors, average_messages, update_states
 
 __all__ = [
     "Aggregation",
@@ -131,10 +131,8 @@ class LayerNormLSTM(nn.Module):
         entering = functional.linear(heard, weight)
         if remembered is not None:
             entering = entering + remembered
-        gates = self.hear_norm(entering) + self.recall_norm(self.recall(state))
-        enter, forget, emit, new = gates.chunk(4, dim=1)
-        cell = torch.sigmoid(forget) * cell + torch.sigmoid(enter) * torch.tanh(new)
-        return torch.sigmoid(emit) * torch.tanh(self.cell_norm(cell)), cell
+        norms = [(norm.weight, norm.bias) for norm in (self.hear_norm, self.recall_norm, self.cell_norm)]
+        return update_states(entering, self.recall(state), cell, norms, self.cell_norm.eps)
 
 
 # The largest values a configuration may have: more is a mistake.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 import torch
@@ -47,8 +47,9 @@ class NodeModel(nn.Module, ABC, Generic[Graph]):
         return None
 
     @abstractmethod
-    def hear(self, graph: Graph, told: Tensor) -> Sequence[Tensor]:
-        """One round of messages between nodes that tell (N, H): what each hears, (N, H) for each type of edge or group."""
+    def hear(self, graph: Graph, told: Tensor, which: Tensor) -> Tensor:
+        """One round of messages between nodes that tell (N, H): what each hears, (N, H) for each type of edge or group, and behind that
+        `which` (N, I), as it is."""
 
     def start(self, graph: Graph, noise: float = 0.0) -> States:
         """The states before the first step: the first messages tell the inputs."""
@@ -86,8 +87,7 @@ class NodeModel(nn.Module, ABC, Generic[Graph]):
         """
         if torch.is_autocast_enabled(told.device.type):  # once, not in every product
             told = told.to(torch.get_autocast_dtype(told.device.type))
-        heard = self.hear(graph, told)
-        return self.update(torch.cat([*heard, which.to(heard[0].dtype)], dim=1), None, hidden, cell, weight)
+        return self.update(self.hear(graph, told, which), None, hidden, cell, weight)
 
     def loss(self, scores: Tensor, graph: Graph, target: Tensor) -> Tensor:
         """Binary cross-entropy at every step, averaged over the nodes of a puzzle: scores (T, V, K), target (V,) -> (T, B)."""

@@ -109,8 +109,8 @@ class Replay:
         torch.cuda.current_stream().wait_stream(side)
         self._clear()
         graph = torch.cuda.CUDAGraph()
-        # One memory for all: recordings never run at the same time.
-        with torch.cuda.graph(graph, pool=self._pool):
+        # One memory for all: recordings never run at the same time. The same stream as before: gradients are gathered where they first were.
+        with torch.cuda.graph(graph, pool=self._pool, stream=side):
             result = work()
         self._pool = graph.pool()
         return graph, result

@@ -1,0 +1,72 @@
+"""Which version of a kernel runs: the fused one on a GPU where it fits, the reference elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from outgrow.kernels import reference
+from outgrow.kernels.reference import Layer, Norm
+from outgrow.kernels.roster import Roster
+
+__all__ = ["Engine", "exchange", "update_states", "use_engine"]
+
+Engine = Literal["auto", "reference", "fused"]
+
+_engine: Engine = "auto"
+_TRITON = find_spec("triton") is not None
+_MAX_WIDTH = 256  # fused kernels hold rows in registers
+
+
+@contextmanager
+def use_engine(engine: Engine) -> Iterator[None]:
+    """'reference' or 'fused' wherever it fits; 'auto' is the fused one on a GPU alone.
+
+    On a CPU the fused one runs in Triton's interpreter, if the environment has TRITON_INTERPRET=1: far slower, and good for checking.
+    """
+    global _engine
+    before, _engine = _engine, engine
+    try:
+        yield
+    finally:
+        _engine = before
+
+
+def _fits(states: Tensor, width: int) -> bool:
+    if _engine == "reference" or not _TRITON or torch.compiler.is_compiling():
+        return False
+    if states.dtype == torch.float64 or width > _MAX_WIDTH:
+        return False
+    return states.is_cuda or _engine == "fused"
+
+
+def exchange(
+    states: Tensor,
+    projected: Tensor,
+    layers: Sequence[Layer],
+    roster: Roster,
+    rest: Tensor,
+    dropout: float = 0.0,
+) -> Tensor:
+    """See `reference.exchange`."""
+    if not dropout and _fits(states, states.shape[1]):
+        from outgrow.kernels import fused
+
+        return fused.exchange(states, projected, layers, roster, rest)
+    return reference.exchange(states, projected, layers, roster, rest, dropout)
+
+
+def update_states(
+    entering: Tensor, recalled: Tensor, cell: Tensor, norms: Sequence[Norm], eps: float
+) -> tuple[Tensor, Tensor]:
+    """See `reference.update_states`."""
+    if _fits(cell, cell.shape[1]):
+        from outgrow.kernels import fused
+
+        return fused.update_states(entering, recalled, cell, norms, eps)
+    return reference.update_states(entering, recalled, cell, norms, eps)
