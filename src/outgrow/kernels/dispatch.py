@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from outgrow.kernels import reference
+from outgrow.kernels.neighbors import Neighbors
 from outgrow.kernels.reference import Layer, Norm
 from outgrow.kernels.roster import Roster
 
-__all__ = ["Engine", "exchange", "update_states", "use_engine"]
+__all__ = ["Engine", "average_messages", "exchange", "update_states", "use_engine"]
 
 Engine = Literal["auto", "reference", "fused"]
 
@@ -43,6 +44,26 @@ def _fits(states: Tensor, width: int) -> bool:
     if states.dtype == torch.float64 or width > _MAX_WIDTH:
         return False
     return states.is_cuda or _engine == "fused"
+
+
+def average_messages(
+    source: Tensor,
+    destination: Tensor,
+    neighbors: Neighbors,
+    layers: Sequence[Layer],
+    *,
+    logits: tuple[Tensor, Tensor] | None = None,
+    sharpen: bool = False,
+    dropout: float = 0.0,
+) -> Tensor:
+    """See `reference.average_messages`."""
+    if not dropout and not layers and _fits(source, source.shape[1]):
+        from outgrow.kernels import fused
+
+        return fused.average_messages(source, destination, neighbors, logits=logits, sharpen=sharpen)
+    return reference.average_messages(
+        source, destination, neighbors, layers, logits=logits, sharpen=sharpen, dropout=dropout
+    )
 
 
 def exchange(

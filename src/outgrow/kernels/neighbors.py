@@ -91,7 +91,7 @@ class Neighbors:
     def prepare(self) -> Neighbors:
         """Works out now, outside of compiled code, what messages need and, where gradients are on, their way back."""
         _ = self.share, self.log_degree, self.present
-        if torch.is_grad_enabled() and self.returns is None:
+        if torch.is_grad_enabled() and (self.source.is_cuda or self.returns is None):
             _ = self.readers
         return self
 
