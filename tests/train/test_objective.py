@@ -52,7 +52,7 @@ def choose(monkeypatch: pytest.MonkeyPatch, model: Model, batch: Batch, output: 
     scores[:-1].scatter_(2, (values % 3).expand(STEPS - 1, -1).unsqueeze(2), 9.0)
     scores[-1].scatter_(1, (values - 1).unsqueeze(1), 5.0)
     scores = scores.masked_fill(~batch.allowed, float("-inf")).requires_grad_()
-    monkeypatch.setattr(type(model), "forward", lambda self, prepared, steps, start: scores)
+    monkeypatch.setattr(type(model), "walk", lambda self, prepared, steps, start: [(start, step) for step in scores])
     return scores
 
 
@@ -340,7 +340,14 @@ class Looking(Objective):
     def __init__(self, model: Model, **how: Any) -> None:
         super().__init__(model, False, False, **how)
         self.began: list[States] = []
-        model.register_forward_pre_hook(lambda module, arguments: self.began.append(arguments[2]))
+        walk: Any = model.walk
+
+        def look(prepared: Any, steps: int | None, start: States) -> Any:
+            if torch.is_grad_enabled():
+                self.began.append(start)
+            return walk(prepared, steps, start)
+
+        model.walk = look  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -184,11 +184,13 @@ def test_processes_share_batches_and_draws_without_gap_or_overlap(
             pretend(patch, rank, count)
             kept = seen.setdefault(rank, [])
 
-            def keep(self: Objective, batch: Any, csps: Any, draw: Any, free: int, kept: list[Any] = kept) -> Any:
+            def keep(
+                self: Objective, batch: Any, csps: Any, draw: Any, free: int, *more: Any, kept: list[Any] = kept
+            ) -> Any:
                 givens = [tuple(part.tolist()) for part in batch.split(batch.givens.numpy())]
                 drawn = zip(map(tuple, draw.tolist()), givens, strict=True)
                 kept.append((free, dict(zip(batch.indices.tolist(), drawn, strict=True))))
-                return forward(self, batch, csps, draw, free)
+                return forward(self, batch, csps, draw, free, *more)
 
             patch.setattr(Objective, "forward", keep)
             train(recipe, tmp_path / str(rank), device="cpu")

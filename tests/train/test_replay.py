@@ -33,6 +33,13 @@ ON = [
 ]
 
 
+def flatten(result: Any) -> list[Tensor]:
+    """Its tensors, states among them."""
+    if isinstance(result, Tensor):
+        return [result]
+    return [tensor for part in result or () for tensor in flatten(part)]
+
+
 class Recorded:
     """Stands in for a CUDA graph: work that can be done again, with its results in the tensors of the first time."""
 
@@ -44,7 +51,7 @@ class Recorded:
     def replay(self) -> None:
         held = [weight.grad for weight in self._weights]
         again = self._work()
-        for old, new in zip(self.result or (), again or (), strict=True):
+        for old, new in zip(flatten(self.result), flatten(again), strict=True):
             old.data.copy_(new.data)
         for old, before, weight in zip(self._gradients, held, self._weights, strict=True):
             if old is not None:
@@ -105,14 +112,14 @@ def compute(
     losses.total.backward()
     found = gradients(objective)
     objective.zero_grad()
-    return Losses(*(t.detach() for t in losses)), found  # and let go of what they were computed from
+    return losses._replace(total=losses.total.detach()), found  # and let go of what it was computed from
 
 
 def assert_same(replay: Replay, objective: Objective, batch: Batch, draw: Tensor | None, free: int) -> None:
     expected, wanted = compute(objective, batch, draw, free)
     losses = replay.backward(batch, draw, free)
-    for one, other in zip(losses, expected, strict=True):
-        torch.testing.assert_close(one, other.detach(), rtol=1e-5, atol=1e-6)
+    for one, other in zip(flatten(losses), flatten(expected), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
     found = gradients(objective)
     assert found.keys() == wanted.keys()
     for name, gradient in wanted.items():

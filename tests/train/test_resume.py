@@ -35,6 +35,7 @@ RECIPES = {
     "multivalued": tiny("multivalued", model={"dropout": 0.2, "max_values": 6}, **HOW),
     # Sets, givens, free steps and noise as well.
     "rich": rich(**HOW),
+    "carried": rich("multivalued", data={"valid": ["sudoku-4-valid"]}, **{**HOW, "free_steps": [0, 0], "carry": 3}),
 }
 NAMES = list(RECIPES)
 
@@ -105,7 +106,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             train(recipe, folder / name, device="cpu")
             tensors = read(folder / name / "checkpoint.safetensors")
             parts = {key.split("/")[0] for key in tensors}
-            assert parts == {"weights", "ema", "average", "best", "optimizer"}
+            assert parts - {"carried"} == {"weights", "ema", "average", "best", "optimizer"}
+            assert ("carried" in parts) == (recipe.train.carry > 0)
             assert {n.split("/")[1] for n in tensors if n.startswith("optimizer/")} == {"step", "exp_avg", "exp_avg_sq"}
             boards = about(folder / name / "checkpoint.safetensors")["progress"]["boards"]
             assert len(set(boards)) == len(boards) == 4

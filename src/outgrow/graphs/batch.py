@@ -217,6 +217,12 @@ class Puzzles:
             paired=frozenset(name for name, where in self._paired.items() if where[chosen].any()),
         )
 
+    def flat(self, indices: Sequence[int] | Ints) -> tuple[Ints, Ints | None]:
+        """The givens (V,) of these puzzles, one after the other, and their solutions."""
+        chosen = np.asarray(indices, dtype=np.int64)
+        variables = _ranges(self._first[chosen], self._num_variables[chosen])
+        return self._givens[variables], None if self._solutions is None else self._solutions[variables]
+
     def portions(self, nodes: int) -> Iterator[list[int]]:
         """All puzzles in order, as many at a time as have at most so many (variable, value) nodes."""
         part: list[int] = []

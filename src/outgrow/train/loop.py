@@ -30,8 +30,10 @@ from outgrow.data import Dataset, find_dataset
 from outgrow.errors import OutgrowError, memory_errors
 from outgrow.graphs import Batch, Puzzles
 from outgrow.models import Model, build_model
+from outgrow.models.layers import States
 from outgrow.provenance import provenance
 from outgrow.puzzles import get_puzzle
+from outgrow.train.carry import Carried
 from outgrow.train.curves import LOG_NAME
 from outgrow.train.objective import Objective, judge_output
 from outgrow.train.order import Order, draw_given, draw_steps, draw_values, seed_for
@@ -164,6 +166,13 @@ class _Trainer:
         autocast = how.precision == "bf16" or (how.precision == "auto" and device.type == "cuda")
         objective = Objective(self.model, how.multiplicity, autocast, how.steps or None, how.graded, how.noise)
         self.objective: nn.Module = objective
+        self._begin = objective.begin
+        if how.carry and processes.count > 1:
+            raise OutgrowError(
+                f"train.carry is {how.carry}: puzzles stay with one process, and there are {processes.count}"
+            )
+        self._carried = [Carried(how.batch, how.carry) for _ in recipe.data.train] if how.carry else []
+        self._take_up()
         self.replay = None
         if device.type == "cuda" and how.replay and self._recordable():
             self.replay = Replay(objective)
@@ -178,7 +187,7 @@ class _Trainer:
             self.model.step = torch.compile(self.model.step, dynamic=several)  # pyright: ignore[reportAttributeAccessIssue]
         if processes.count > 1:
             self.objective = DistributedDataParallel(self.objective)
-        self._good = self.state.snapshot()
+        self._good = self._snapshot()
         self._order: tuple[int, Order] | None = None
         self._batches()  # too few puzzles for a batch? say so now
         self._began = time.monotonic() - self.state.progress.seconds
@@ -273,6 +282,21 @@ class _Trainer:
                     self._recover(trouble)
         return self._finish(stopped)
 
+    def _snapshot(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """A copy of everything the run needs to go on."""
+        self.state.carried = {
+            f"{number}/{name}": tensor
+            for number, carried in enumerate(self._carried)
+            for name, tensor in carried.as_tensors().items()
+        }
+        return self.state.snapshot()
+
+    def _take_up(self) -> None:
+        """Puzzles that stay for several updates, as the state has them."""
+        for number, carried in enumerate(self._carried):
+            found = {n.partition("/")[2]: t for n, t in self.state.carried.items() if n.startswith(f"{number}/")}
+            carried.restore(found, self.processes.device)
+
     def _reason_to_stop(self, interrupted: bool) -> str:
         """Why the run ends here, as the first process sees it; '' if it goes on.
 
@@ -329,6 +353,11 @@ class _Trainer:
             data.remask,
         )
         free = draw_steps(how.free_steps, (*drawn, 4))
+        carried, new, arrived = None, np.zeros(0, np.bool_), None
+        if self._carried:
+            carried = self._carried[self._batches().set_of(update)]
+            new = carried.renew(together, self._draw_givens(together, given), draw)
+            together, draw, given = carried.puzzles, carried.draws, None
         mine = together[processes.rank :: processes.count]
         size = how.micro_batch or len(mine)
         torch.manual_seed(seed_for(how.seed, progress.recoveries, update, processes.rank, 2))
@@ -340,6 +369,8 @@ class _Trainer:
             batch = self.puzzles.batch(part, processes.device)
             if given is not None:
                 batch = self._give(batch, given, together, part)
+            if carried is not None:
+                batch = dataclasses.replace(batch, givens=torch.from_numpy(carried.givens).to(processes.device))
             chosen = None
             if draw is not None:
                 chosen = torch.from_numpy(draw[at : at + size, : batch.max_values].copy()).to(processes.device)
@@ -352,10 +383,17 @@ class _Trainer:
             )
             with wait:
                 if self.replay is not None:
-                    losses = self.replay.backward(batch, chosen, free)
+                    going = None if carried is None else (carried.states, torch.from_numpy(new).to(processes.device))
+                    losses = self.replay.backward(batch, chosen, free, going)
                 else:
-                    losses = self.objective(batch, csps, chosen, free)
+                    start = None
+                    if carried is not None:
+                        begun = self._begin(batch, chosen)
+                        start = carried.go_on(begun, _count_nodes(batch, begun), new)
+                    losses = self.objective(batch, csps, chosen, free, start)
                     (losses.total * share).backward()
+            if carried is not None:
+                arrived = States(*(t.clone() for t in losses.states)), _count_nodes(batch, losses.states), losses.solved
             total += losses.total.detach() * share
             final += losses.final * share
             if judged:
@@ -374,8 +412,19 @@ class _Trainer:
         guessing = max(progress.first_loss, steps * self.model.guessing(self.puzzles.max_values))
         if loss > _DIVERGED * guessing:
             return f"the loss is {loss:.4g}, far above that of guessing", {}
+        if carried is not None and arrived is not None:
+            carried.settle(*arrived[:2], arrived[2].cpu().numpy(), (*drawn, 5))
         self.state.step()
         return "", {"loss": loss, "final_loss": final_loss, "grad_norm": gradient, "accuracy": accuracy}
+
+    def _draw_givens(
+        self, puzzles: npt.NDArray[np.int64], given: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]] | None
+    ) -> list[npt.NDArray[np.int64]]:
+        """The givens of each puzzle, as they were drawn."""
+        givens, solutions = self.puzzles.flat(puzzles)
+        if given is not None and solutions is not None:
+            givens = np.where(given[0], solutions, np.where(given[1], 0, givens))
+        return np.split(givens, np.cumsum(self.puzzles.num_variables[puzzles])[:-1])
 
     def _give(
         self,
@@ -401,8 +450,9 @@ class _Trainer:
         self.state.restore(*self._good)
         self.state.progress.recoveries = times
         self.state.progress.seconds = self.seconds
+        self._take_up()
         # The good state has to remember it, or the same update would fail for ever.
-        self._good = self.state.snapshot()
+        self._good = self._snapshot()
         self.tell("recover", reason=reason, failed=at, back_to=self.state.progress.update, recoveries=times)
         if times > self.recipe.train.recoveries:
             raise OutgrowError(
@@ -441,7 +491,7 @@ class _Trainer:
         if how.average and progress.flat_at >= 0:
             state.add_to_average()
         progress.seconds = self.seconds
-        self._good = state.snapshot()
+        self._good = self._snapshot()
         if self.processes.first:
             state.save(self.run / CHECKPOINT, self.recipe.as_json(), self.data)
         return ""
@@ -459,8 +509,10 @@ class _Trainer:
         state = self.state
         if not state.is_finite():  # stopped before the next loss could tell
             state.restore(*self._good)
+            self._take_up()
         state.progress.seconds = self.seconds
         target = self.run / WEIGHTS
+        self._snapshot()
         if stopped == "interrupted":
             if self.processes.first:
                 state.save(self.run / CHECKPOINT, self.recipe.as_json(), self.data)
@@ -572,6 +624,13 @@ def _start_from(model: Model, path: str) -> None:
 def _is_flat(boards: Sequence[float], window: int, gain: float) -> bool:
     """Whether the best of the last `window` validations is hardly better than the best before."""
     return len(boards) > window and max(boards) > 0 and max(boards[-window:]) - max(boards[:-window]) < gain
+
+
+def _count_nodes(batch: Batch, states: States) -> npt.NDArray[np.int64]:
+    """How many nodes each puzzle (B,) has: one a variable, or one for each of its values."""
+    counts = np.array(batch.sizes, dtype=np.int64).reshape(-1, 2)
+    nodes = counts.prod(1)
+    return nodes if len(states.hidden) == nodes.sum() else counts[:, 0]
 
 
 def _begins_with(path: Path, start: bytes) -> bool:

@@ -19,12 +19,14 @@ __all__ = ["Losses", "Objective", "judge_output"]
 
 
 class Losses(NamedTuple):
-    """Of a batch: the loss to minimize (summed over steps, averaged over puzzles), the part of the last step, and the model's
-    output (V,) there."""
+    """Of a batch: the loss to minimize (summed over steps, averaged over puzzles), the part of the last step, and what was reached there:
+    the model's output (V,), the states, and which puzzles (B,) are as the loss wants them."""
 
     total: Tensor
     final: Tensor
     output: Tensor
+    states: States
+    solved: Tensor
 
 
 class Objective(nn.Module):
@@ -63,7 +65,9 @@ class Objective(nn.Module):
             prepared: Any = self.model.prepare(batch, draw)
             if start is None:
                 start = self.model.start(prepared, self._noise)
-            scores = self.model(prepared, self._steps, start)
+            steps = list(self.model.walk(prepared, self._steps, start))
+            scores = torch.stack([scores for _, scores in steps])
+        reached = States(*(t.detach() for t in steps[-1][0]))
         scores = scores[-self._graded :].float()  # all of them for 0
         output = scores[-1].detach().argmax(1) + 1
         target = batch.solutions
@@ -75,7 +79,9 @@ class Objective(nn.Module):
         penalty = self.model.penalty(prepared)
         if penalty is not None:
             total = total + penalty
-        return Losses(total.mean(), losses[-1].mean().detach(), output)
+        wrong = (output != target).to(scores.dtype)
+        solved = wrong.new_zeros(len(batch)).index_add(0, batch.puzzle, wrong) == 0
+        return Losses(total.mean(), losses[-1].mean().detach(), output, reached, solved)
 
     @torch.no_grad()
     def begin(self, batch: Batch, draw: Tensor | None) -> States:

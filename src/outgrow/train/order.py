@@ -54,6 +54,10 @@ class Order:
         """After so many, as many puzzles were learnt from as there are; the last few of a set, too few for a batch, wait for another epoch."""
         return sum(len(s) // self._batch for s in self._sizes)
 
+    def set_of(self, update: int) -> int:
+        """The number of the set that this update learns from."""
+        return self._place(update)[0]
+
     def batch(self, update: int) -> Ints:
         """The puzzles of this update, counted from 0."""
         number, place = self._place(update)

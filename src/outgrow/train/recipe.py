@@ -101,6 +101,8 @@ class TrainRecipe:
             larger sizes is open (docs/experiments.md).
         free_steps: steps without gradients before them, drawn anew for each update: the fewest and the most. The model then learns
             from states that it gets itself into, and long runs stay on course.
+        carry: puzzles stay for up to so many updates, each going on from the states that the last one reached, until they are solved; then
+            others take their places. So hard puzzles are learnt from for longer. 0 for puzzles that stay for one update.
         noise: standard deviation of normal noise on the states before the first step.
         multiplicity: take the loss against the model's own output where that is a valid solution.
         ema: decay of the exponential moving average of the weights; 0 for none.
@@ -133,6 +135,7 @@ class TrainRecipe:
     steps: int = 0
     graded: int = 0
     free_steps: tuple[int, int] = (0, 0)
+    carry: int = 0
     noise: float = 0.0
     multiplicity: bool = False
     ema: float = 0.999
@@ -162,6 +165,7 @@ class TrainRecipe:
             "recoveries",
             "steps",
             "graded",
+            "carry",
             "noise",
         ):
             if getattr(self, name) < 0:
@@ -169,6 +173,8 @@ class TrainRecipe:
         if not 0 <= self.free_steps[0] <= self.free_steps[1] <= _MAX_FREE:
             few, many = self.free_steps
             raise ValueError(f"free_steps is {few} to {many}; 0 to {_MAX_FREE:,}, the smaller one first")
+        if self.carry and (self.free_steps[1] or self.micro_batch):
+            raise ValueError("carry goes on from earlier updates: without free_steps, and without micro_batch")
         if self.steps and self.graded > self.steps:
             raise ValueError(f"graded is {self.graded}, of {self.steps} steps")
         if not self.lr > 0:

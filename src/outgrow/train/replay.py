@@ -23,7 +23,8 @@ _WARM_UP = 3
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Recording:
-    """What was recorded for one shape: the beginning of `states`, a step from them to themselves, and the graded steps with their gradients.
+    """What was recorded for one shape: the beginning of `states`, where they are `new`, a step from them to themselves, and the graded steps
+    with their gradients.
 
     `tables` is what the model made of the batch: a recording reads the memory of tables that stay the same, so it has to keep them.
     """
@@ -32,6 +33,7 @@ class _Recording:
     tables: object
     inputs: Sequence[Tensor]
     states: States | None
+    new: Tensor
     begin: torch.cuda.CUDAGraph | None
     free: torch.cuda.CUDAGraph | None
     graph: torch.cuda.CUDAGraph
@@ -48,17 +50,24 @@ class Replay:
         self._recordings: dict[tuple[object, ...], _Recording] = {}
         self._pool: Any = None
 
-    def backward(self, batch: Batch, draw: Tensor | None, free: int = 0) -> Losses:
-        """Sets the gradients of all weights."""
+    def backward(
+        self, batch: Batch, draw: Tensor | None, free: int = 0, carried: tuple[States | None, Tensor] | None = None
+    ) -> Losses:
+        """Sets the gradients of all weights. With `carried`, goes on from those states but for puzzles (B,) that are new."""
         inputs = [*_tensors(batch), *([] if draw is None else [draw])]
         # Tables that stay the same are no inputs: the sizes of the puzzles say which those are.
-        shape = (free > 0, batch.sizes, *((tuple(t.shape), t.dtype) for t in inputs))
+        walks = free > 0 or carried is not None
+        shape = (walks, batch.sizes, *((tuple(t.shape), t.dtype) for t in inputs))
         if shape not in self._recordings:
-            self._recordings[shape] = self._record(batch, draw, free > 0)
+            self._recordings[shape] = self._record(batch, draw, walks)
         recording = self._recordings[shape]
         for static, tensor in zip(recording.inputs, inputs, strict=True):
             static.copy_(tensor)
-        if recording.begin is not None and recording.free is not None:
+        if recording.begin is not None and recording.free is not None and recording.states is not None:
+            states, new = carried or (None, None)
+            recording.new.fill_(True) if new is None else recording.new.copy_(new)
+            if states is not None:
+                _set(recording.states, states)
             recording.begin.replay()
             for _ in range(free):
                 recording.free.replay()
@@ -67,13 +76,14 @@ class Replay:
             weight.grad = gradient
         return recording.losses
 
-    def _record(self, batch: Batch, draw: Tensor | None, free: bool) -> _Recording:
+    def _record(self, batch: Batch, draw: Tensor | None, walks: bool) -> _Recording:
         static = _copy(batch)
         drawn = None if draw is None else draw.clone()
         states = begin = step = None
-        if free:
+        new = torch.ones(len(batch), dtype=torch.bool, device=batch.puzzle.device)
+        if walks:
             states = States(*(t.clone() for t in self._objective.walk(_alias(static), drawn, 1)))
-            begin, _ = self._capture(lambda: _set(states, self._objective.begin(_alias(static), drawn)))
+            begin, _ = self._capture(lambda: _renew(states, self._objective.begin(_alias(static), drawn), new))
             step, _ = self._capture(lambda: _set(states, self._objective.walk(_alias(static), drawn, 1, states)))
 
         def grade() -> Losses:
@@ -93,10 +103,11 @@ class Replay:
             tables,
             inputs,
             states,
+            new,
             begin,
             step,
             graph,
-            Losses(losses.total.detach(), losses.final, losses.output),
+            losses._replace(total=losses.total.detach()),
             gradients,
         )
 
@@ -118,6 +129,13 @@ class Replay:
     def _clear(self) -> None:
         for weight in self._weights:
             weight.grad = None
+
+
+def _renew(states: States, begun: States, new: Tensor) -> None:
+    """The beginning for puzzles (B,) that are new; all have as many nodes."""
+    for old, tensor in zip(states, begun, strict=True):
+        chosen = new.repeat_interleave(len(old) // len(new), output_size=len(old)).unsqueeze(1)
+        old.copy_(torch.where(chosen, tensor.to(old.dtype), old))
 
 
 def _set(states: States, new: States) -> None:

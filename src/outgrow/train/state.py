@@ -63,6 +63,7 @@ class State:
         self.ema = self._copy() if recipe.ema else {}
         self.average: Tensors = {}
         self.best: Tensors = {}
+        self.carried: Tensors = {}  # what puzzles that stay for several updates have come to; the trainer's to fill in
         self.progress = Progress()
 
     def _copy(self) -> Tensors:
@@ -108,6 +109,7 @@ class State:
         tensors = {f"weights/{name}": weight.detach().clone() for name, weight in self.weights.items()}
         for part in ("ema", "average", "best"):
             tensors |= {f"{part}/{name}": weight.clone() for name, weight in getattr(self, part).items()}
+        tensors |= {f"carried/{name}": tensor.clone() for name, tensor in self.carried.items()}
         for name, weight in self.weights.items():
             for key, value in self.optimizer.state.get(weight, {}).items():
                 tensors[f"optimizer/{key}/{name}"] = value.clone()
@@ -115,7 +117,7 @@ class State:
 
     def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
         """Back to a snapshot; it is not changed afterwards."""
-        parts: dict[str, Tensors] = {"weights": {}, "ema": {}, "average": {}, "best": {}}
+        parts: dict[str, Tensors] = {"weights": {}, "ema": {}, "average": {}, "best": {}, "carried": {}}
         moments: dict[str, Tensors] = {}
         for key, value in tensors.items():
             part, _, name = key.partition("/")
@@ -135,6 +137,7 @@ class State:
                 name: parts[part][name].to(w.device).clone() for name, w in self.weights.items() if name in parts[part]
             }
             setattr(self, part, moved)
+        self.carried = parts["carried"]
         self.optimizer.state.clear()
         for name, weight in self.weights.items():
             if name in moments:

@@ -1,0 +1,118 @@
+"""Puzzles that stay for several updates and go on from the states they reached, so that hard ones are learnt from longer than easy ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from outgrow.models.layers import States
+
+__all__ = ["Carried"]
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+# The chance that a solved puzzle leaves after an update: those that stay teach a model to rest at a solution.
+_LEAVE = 0.5
+
+
+class Carried:
+    """The puzzles of one set that are being learnt from.
+
+    Attributes:
+        puzzles: (B,) which they are.
+        draws: (B, K) the value embeddings drawn for each; None for models without any.
+        ages: (B,) how many updates each has been through.
+        leaving: (B,) which make room for others at the next update.
+        states: where message passing stands, of all of them; None before the first update.
+    """
+
+    def __init__(self, batch: int, longest: int) -> None:
+        self._longest = longest
+        self.puzzles: Ints = np.full(batch, -1, np.int64)
+        self.draws: Ints | None = None
+        self.ages: Ints = np.zeros(batch, np.int64)
+        self.leaving: Flags = np.ones(batch, np.bool_)
+        self.states: States | None = None
+        self._givens: list[Ints] = [np.zeros(0, np.int64)] * batch
+        self._nodes: Ints = np.zeros(batch, np.int64)
+
+    @property
+    def givens(self) -> Ints:
+        """What is given, 0 for open variables, puzzle after puzzle."""
+        return np.concatenate(self._givens)
+
+    def renew(self, puzzles: Ints, givens: Sequence[Ints], draws: Ints | None = None) -> Flags:
+        """The first of these take the places of those that leave; which places (B,) are new."""
+        new = self.leaving.copy()
+        for place, puzzle, given in zip(np.flatnonzero(new), puzzles, givens, strict=False):
+            self.puzzles[place], self._givens[place] = puzzle, given
+        if draws is not None:
+            self.draws = draws.copy() if self.draws is None else self.draws
+            self.draws[new] = draws[: int(new.sum())]
+        self.ages[new] = 0
+        self.leaving[:] = False
+        return new
+
+    def go_on(self, start: States, nodes: Ints, new: Flags) -> States:
+        """The states to go on from: those reached, and `start` for new puzzles. `nodes` (B,) is how many each puzzle has."""
+        if self.states is None:
+            return start
+        old, kept = self._nodes, ~new
+        # Puzzles of other sizes move the others along.
+        source = _ranges((np.cumsum(old) - old)[kept], old[kept])
+        target = _ranges((np.cumsum(nodes) - nodes)[kept], nodes[kept])
+        device = start.hidden.device
+        source, target = (torch.from_numpy(index).to(device) for index in (source, target))
+        return States(
+            *(
+                fresh.index_copy(0, target, reached[source].to(fresh.dtype))
+                for fresh, reached in zip(start, self.states, strict=True)
+            )
+        )
+
+    def settle(self, states: States, nodes: Ints, solved: Flags, seed: Sequence[int]) -> None:
+        """After an update: where it got to, and who leaves."""
+        self.states, self._nodes = states, nodes
+        self.ages += 1
+        chance = np.random.default_rng(list(seed)).random(len(solved))
+        self.leaving = (solved & (chance < _LEAVE)) | (self.ages >= self._longest)
+
+    def as_tensors(self) -> dict[str, Tensor]:
+        """Everything, to be written down; nothing before the first update."""
+        if self.states is None:
+            return {}
+        arrays = {
+            "puzzles": self.puzzles,
+            "ages": self.ages,
+            "leaving": self.leaving.astype(np.int64),
+            "nodes": self._nodes,
+        }
+        arrays |= {"givens": self.givens, "counts": np.array([len(g) for g in self._givens])}
+        if self.draws is not None:
+            arrays["draws"] = self.draws
+        tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
+        return {**tensors, **{name: t.detach().clone() for name, t in self.states._asdict().items()}}
+
+    def restore(self, tensors: Mapping[str, Tensor], device: torch.device) -> None:
+        """Back to what was written down; nothing for the beginning."""
+        self.__init__(len(self.puzzles), self._longest)
+        if not tensors:
+            return
+        arrays: dict[str, Any] = {n: t.cpu().numpy().copy() for n, t in tensors.items() if n not in States._fields}
+        self.puzzles, self.ages, self._nodes = arrays["puzzles"], arrays["ages"], arrays["nodes"]
+        self.leaving = arrays["leaving"].astype(np.bool_)
+        self._givens = np.split(arrays["givens"], np.cumsum(arrays["counts"])[:-1])
+        self.draws = arrays.get("draws")
+        self.states = States(*(tensors[name].to(device).clone() for name in States._fields))
+
+
+def _ranges(first: Ints, count: Ints) -> Ints:
+    """first[0], first[0] + 1, ... so many, then those from first[1] ..."""
+    starts = np.cumsum(count) - count
+    return np.repeat(first - starts, count) + np.arange(int(count.sum()))

@@ -1,0 +1,232 @@
+"""Puzzles that stay for several updates: they go on from where they were, hard ones for longer, and nothing else changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from test_replay import ON, Recorded, flatten
+from tiny import KINDS, SMALL, color_graphs, events, rich, tiny
+from torch import Tensor
+
+from outgrow.data import find_dataset
+from outgrow.errors import OutgrowError
+from outgrow.graphs import Puzzles
+from outgrow.models import MODELS, build_model
+from outgrow.models.layers import States
+from outgrow.train import loop, train
+from outgrow.train.carry import Carried
+from outgrow.train.objective import Losses, Objective
+from outgrow.train.processes import Processes
+from outgrow.train.replay import Replay
+
+NONE = np.zeros(3, np.bool_)
+
+
+def givens(*values: int) -> list[Any]:
+    return [np.full(2, v) for v in values]
+
+
+def numbered(nodes: list[int], first: int = 0) -> States:
+    """States of which every node's tells its puzzle and place."""
+    told = torch.tensor([[100.0 * (first + p) + i] for p, n in enumerate(nodes) for i in range(n)])
+    return States(told, told + 0.25, told + 0.5)
+
+
+def test_puzzles_take_the_places_of_those_that_leave() -> None:
+    carried = Carried(3, longest=2)
+    assert carried.renew(np.array([7, 8, 9]), givens(1, 2, 3)).tolist() == [True] * 3
+    assert (carried.puzzles.tolist(), carried.givens.tolist()) == ([7, 8, 9], [1, 1, 2, 2, 3, 3])
+    carried.settle(numbered([1, 1, 1]), np.ones(3, np.int64), NONE, (0,))
+    assert not carried.leaving.any()
+    assert carried.renew(np.array([4, 5, 6]), givens(4, 5, 6)).tolist() == [False] * 3
+    assert carried.puzzles.tolist() == [7, 8, 9]
+    carried.leaving[1] = True
+    assert carried.renew(np.array([4, 5, 6]), givens(4, 5, 6)).tolist() == [False, True, False]
+    assert (carried.puzzles.tolist(), carried.givens.tolist()) == ([7, 4, 9], [1, 1, 4, 4, 3, 3])
+    carried.settle(numbered([1, 1, 1]), np.ones(3, np.int64), NONE, (0,))
+    assert carried.leaving.tolist() == [True, False, True]  # after their second update
+
+
+def test_draws_stay_with_their_puzzles() -> None:
+    carried = Carried(3, longest=9)
+    carried.renew(np.arange(3), givens(1, 2, 3), np.array([[1, 2], [3, 4], [5, 6]]))
+    carried.settle(numbered([1, 1, 1]), np.ones(3, np.int64), NONE, (0,))
+    carried.leaving[2] = True
+    carried.renew(np.arange(3), givens(1, 2, 3), np.array([[7, 8], [9, 0], [1, 1]]))
+    assert carried.draws is not None
+    assert carried.draws.tolist() == [[1, 2], [3, 4], [7, 8]]
+
+
+def test_half_of_the_solved_ones_leave() -> None:
+    carried = Carried(2000, longest=100)
+    carried.renew(np.arange(2000), [np.zeros(1, np.int64)] * 2000)
+    solved = np.arange(2000) < 1000
+    states = numbered([1] * 2000)
+    carried.settle(states, np.ones(2000, np.int64), solved, (1,))
+    assert 400 < carried.leaving.sum() < 600
+    assert not carried.leaving[1000:].any()
+    before = carried.leaving.copy()
+    carried.settle(states, np.ones(2000, np.int64), solved, (1,))
+    assert (carried.leaving == before).all()
+    carried.settle(states, np.ones(2000, np.int64), solved, (2,))
+    assert (carried.leaving != before).any()
+
+
+def test_states_stay_with_their_puzzles_when_others_change_size() -> None:
+    carried = Carried(3, longest=9)
+    carried.renew(np.arange(3), givens(1, 2, 3))
+    fresh = numbered([2, 3, 1], first=5)
+    assert carried.go_on(fresh, np.array([2, 3, 1]), np.ones(3, np.bool_)) is fresh
+    carried.settle(numbered([2, 3, 1]), np.array([2, 3, 1]), NONE, (0,))
+    new = np.array([False, True, False])
+    found = carried.go_on(numbered([2, 4, 1], first=5), np.array([2, 4, 1]), new)
+    expected = [0, 1, 600, 601, 602, 603, 200]
+    assert found.told.flatten().tolist() == expected
+    assert found.hidden.flatten().tolist() == [e + 0.25 for e in expected]
+    assert found.cell.flatten().tolist() == [e + 0.5 for e in expected]
+
+
+def test_everything_is_written_down() -> None:
+    carried = Carried(3, longest=4)
+    assert carried.as_tensors() == {}
+    carried.renew(np.array([4, 5, 6]), givens(4, 5, 6), np.array([[1], [2], [3]]))
+    carried.settle(numbered([2, 3, 1]), np.array([2, 3, 1]), np.array([True, True, True]), (3,))
+    other = Carried(3, longest=4)
+    other.restore(carried.as_tensors(), torch.device("cpu"))
+    one, two = carried.as_tensors(), other.as_tensors()
+    assert one.keys() == two.keys()
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    other.restore({}, torch.device("cpu"))
+    assert other.as_tensors() == {}
+    assert other.leaving.all()
+
+
+def keep_losses(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, States | None, Losses]]:
+    kept: list[tuple[Any, States | None, Losses]] = []
+    forward = Objective.forward
+
+    def keep(self: Objective, batch: Any, csps: Any, draw: Any, free: int, start: States | None) -> Losses:
+        found = forward(self, batch, csps, draw, free, start)
+        kept.append((batch, start, found))
+        return found
+
+    monkeypatch.setattr(Objective, "forward", keep)
+    return kept
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_update_goes_on_where_the_last_one_ended(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With weights that hardly change and puzzles that stay, three updates of two steps are one of six."""
+    kept = keep_losses(monkeypatch)
+    recipe = tiny(kind, data={"valid": []}, updates=3, lr=1e-12, steps=2, carry=9)
+    monkeypatch.setattr("outgrow.train.carry._LEAVE", 0.0)
+    train(recipe, tmp_path / "a", device="cpu")
+    whole = tiny(kind, data={"valid": []}, updates=1, lr=1e-12, steps=6)
+    train(whole, tmp_path / "b", device="cpu")
+    *parts, (batch, _, once) = kept
+    assert [p[0].indices.tolist() for p in parts] == [batch.indices.tolist()] * 3
+    if kind != "multivalued":  # its penalty counts once an update
+        torch.testing.assert_close(sum(p[2].total.detach() for p in parts), once.total.detach(), rtol=1e-4, atol=1e-5)
+    for one, other in zip(parts[-1][2].states, once.states, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_new_puzzles_begin_anew_with_givens_and_noise_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = keep_losses(monkeypatch)
+    recipe = rich(free_steps=[0, 0], carry=2, updates=24, validate_every=24, data={"valid": []})
+    train(recipe, tmp_path / "run", device="cpu")
+    last: dict[int, tuple[Any, Losses]] = {}
+    stayed = moved = 0
+    for batch, start, found in kept:
+        assert start is not None
+        size = batch.max_values
+        if size in last:
+            before, ended = last[size]
+            same = before.indices == batch.indices
+            old, new = (b.givens.view(len(b), -1) for b in (before, batch))
+            began, reached = (s.hidden.view(len(batch), -1) for s in (start, ended.states))
+            for place in range(len(batch)):
+                if same[place] and torch.equal(began[place], reached[place]):
+                    stayed += 1
+                    assert torch.equal(old[place], new[place])
+                else:
+                    moved += 1
+                    assert not torch.equal(began[place], reached[place])
+        last[size] = (batch, found)
+    assert stayed > 20
+    assert moved > 20
+
+
+def test_graphs_of_all_sizes_are_carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = keep_losses(monkeypatch)
+    graphs = {"graphs": color_graphs([5, 6, 7, 8, 9] * 4, given=0.5)}
+    data = {"train": ["graphs"], "valid": [], "form": "units", "limit": 0}
+    train(
+        tiny("grouped", data=data, carry=3, multiplicity=True, updates=12),
+        tmp_path / "a",
+        device="cpu",
+        datasets=graphs,
+    )
+    assert len({batch.num_variables for batch, _, _ in kept}) > 1
+    assert all(event["loss"] > 0 for event in events(tmp_path / "a", "update"))
+
+
+@pytest.fixture(params=ON)
+def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    def capture(self: Replay, work: Any) -> tuple[Recorded, Any]:
+        work()
+        self._clear()
+        graph = Recorded(work, self._weights)
+        return graph, graph.result
+
+    if request.param == "cpu":
+        monkeypatch.setattr(Replay, "_capture", capture)
+    return request.param
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_recorded_updates_go_on_as_plain_ones_do(device: str, kind: str) -> None:
+    puzzles = Puzzles.of_datasets([find_dataset("sudoku-4-train")], "units", 12)
+    extra: dict[str, Any] = {"max_values": 9} if kind == "multivalued" else {}
+    torch.manual_seed(0)
+    model = build_model(puzzles.schema, MODELS[kind][1](**{**SMALL[kind], **extra})).to(device).train()
+    objective = Objective(model, False, False, 2)
+    replay = Replay(objective)
+    draw = None if kind != "multivalued" else torch.arange(4, device=device).expand(4, -1)
+    states: States | None = None
+    for turn, new in enumerate(([1, 1, 1, 1], [0, 1, 0, 0], [0, 0, 0, 0])):
+        batch = puzzles.batch(np.arange(turn, turn + 4), device)
+        mask = torch.tensor(new, dtype=torch.bool)
+        begun = objective.begin(batch, draw)
+        nodes = np.full(4, len(begun.hidden) // 4)
+        carried = Carried(4, 9)
+        carried.states, carried._nodes = states, nodes
+        objective.zero_grad()
+        expected = objective(batch, (), draw, 0, carried.go_on(begun, nodes, mask.numpy()))
+        expected.total.backward()
+        wanted = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+        expected = expected._replace(total=expected.total.detach())
+        objective.zero_grad()
+        losses = replay.backward(batch, draw, 0, (states, mask.to(device)))
+        for one, other in zip(flatten(losses), flatten(expected), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+        found: dict[str, Tensor] = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+        for name, gradient in wanted.items():
+            torch.testing.assert_close(found[name], gradient, rtol=1e-3, atol=1e-5)
+        states = States(*(t.clone() for t in losses.states))
+
+
+def test_what_carrying_does_not_go_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for other in ({"free_steps": [0, 1]}, {"micro_batch": 2}):
+        with pytest.raises(OutgrowError, match="without free_steps, and without micro_batch"):
+            tiny(carry=2, **other)
+    monkeypatch.setattr(loop, "start_processes", lambda device: Processes(0, 2, torch.device("cpu")))
+    monkeypatch.setattr(loop, "stop_processes", lambda processes: None)
+    with pytest.raises(OutgrowError, match="one process, and there are 2"):
+        train(tiny(carry=2), tmp_path / "run", device="cpu")
