@@ -403,9 +403,9 @@ def test_graded_steps_are_the_recipes_and_validation_takes_the_models(
     asked: list[tuple[bool, int | None]] = []
     walk = Grouped.walk
 
-    def note(self: Grouped, graph: Any, steps: int | None = None, start: Any = None) -> Any:
+    def note(self: Grouped, graph: Any, steps: int | None = None, start: Any = None, noise: float = 0.0) -> Any:
         asked.append((self.training and torch.is_grad_enabled(), steps))
-        return walk(self, graph, steps, start)
+        return walk(self, graph, steps, start, noise)
 
     monkeypatch.setattr(Grouped, "walk", note)
     train(tiny("grouped", steps=5, updates=2), tmp_path / "five", device="cpu")

@@ -52,7 +52,9 @@ def choose(monkeypatch: pytest.MonkeyPatch, model: Model, batch: Batch, output: 
     scores[:-1].scatter_(2, (values % 3).expand(STEPS - 1, -1).unsqueeze(2), 9.0)
     scores[-1].scatter_(1, (values - 1).unsqueeze(1), 5.0)
     scores = scores.masked_fill(~batch.allowed, float("-inf")).requires_grad_()
-    monkeypatch.setattr(type(model), "walk", lambda self, prepared, steps, start: [(start, step) for step in scores])
+    monkeypatch.setattr(
+        type(model), "walk", lambda self, prepared, steps, start, noise: [(start, step) for step in scores]
+    )
     return scores
 
 
@@ -342,10 +344,10 @@ class Looking(Objective):
         self.began: list[States] = []
         walk: Any = model.walk
 
-        def look(prepared: Any, steps: int | None, start: States) -> Any:
+        def look(prepared: Any, steps: int | None, start: States, noise: float = 0.0) -> Any:
             if torch.is_grad_enabled():
                 self.began.append(start)
-            return walk(prepared, steps, start)
+            return walk(prepared, steps, start, noise)
 
         model.walk = look  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -387,3 +389,29 @@ def test_noise_comes_before_the_free_steps_and_once(kind: str) -> None:
     objective(batch, puzzles.csps, None, 0, states)  # a start that is given is not noisy
     assert all(torch.equal(a, b) for a, b in zip(objective.began[0], states, strict=True))
     assert found.total.isfinite()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_noise_after_every_step_is_on_states_and_not_on_scores(kind: str) -> None:
+    model, puzzles, _ = make(kind)
+    batch = puzzles.batch([0, 1, 2] * 60)
+    prepared: Any = model.prepare(batch)
+    with torch.no_grad():
+        plain = list(model.walk(prepared, 2))
+        torch.manual_seed(5)
+        noisy = list(model.walk(prepared, 2, None, 0.3))
+        torch.manual_seed(5)
+        again = list(model.walk(prepared, 2, None, 0.3))
+    torch.testing.assert_close(noisy[0][1], plain[0][1])
+    torch.testing.assert_close(noisy[0][0].cell, plain[0][0].cell)
+    off = noisy[0][0].hidden - plain[0][0].hidden
+    assert abs(float(off.std()) - 0.3) < 0.02
+    assert torch.equal(noisy[0][0].told, noisy[0][0].hidden)
+    assert not torch.allclose(noisy[1][1], plain[1][1])
+    assert torch.equal(noisy[1][1], again[1][1])
+    # The objective has it in free and in graded steps.
+    objective = Objective(model, False, False, 2, step_noise=0.3)
+    torch.manual_seed(5)
+    torch.testing.assert_close(objective.walk(batch, None, 2).hidden, noisy[1][0].hidden)
+    torch.manual_seed(5)
+    torch.testing.assert_close(objective(batch, puzzles.csps, None).states.hidden, noisy[1][0].hidden)

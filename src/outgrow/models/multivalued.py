@@ -164,9 +164,10 @@ class Multivalued(nn.Module):
         return add_noise(States(told, torch.zeros_like(told), torch.zeros_like(told)), noise)
 
     def walk(
-        self, prepared: Prepared, steps: int | None = None, start: States | None = None
+        self, prepared: Prepared, steps: int | None = None, start: States | None = None, noise: float = 0.0
     ) -> Iterator[tuple[States, Tensor]]:
-        """Step after step, the states and the scores (V, K): logits of a softmax over values."""
+        """Step after step, the states and the scores (V, K): logits of a softmax over values. With `noise`, a step leaves hidden states
+        with so much of it."""
         batch, values = prepared.batch, prepared.values
         fresh = self.start(prepared)
         remembered = self.update.remember(fresh.told)
@@ -175,8 +176,10 @@ class Multivalued(nn.Module):
         targets = gather(self.score(values), prepared.every)
         for _ in range(self.config.steps if steps is None else steps):
             hidden, cell = self.step(prepared, told, remembered, state, hidden, cell)
+            scores = torch.bmm(targets, hidden.to(targets.dtype).unsqueeze(2)).squeeze(2)
+            if noise:
+                hidden = hidden + noise * torch.randn_like(hidden)
             state = hidden
-            scores = torch.bmm(targets, state.to(targets.dtype).unsqueeze(2)).squeeze(2)
             yield (
                 States(state, hidden, cell),
                 scores if batch.same_size else scores.masked_fill(~batch.allowed, float("-inf")),

@@ -59,16 +59,20 @@ class NodeModel(nn.Module, ABC, Generic[Graph]):
         return add_noise(States(told, torch.zeros_like(told), torch.zeros_like(told)), noise)
 
     def walk(
-        self, graph: Graph, steps: int | None = None, start: States | None = None
+        self, graph: Graph, steps: int | None = None, start: States | None = None, noise: float = 0.0
     ) -> Iterator[tuple[States, Tensor]]:
-        """Step after step, the states and the scores (V, K): logits of 'this variable has this value'."""
+        """Step after step, the states and the scores (V, K): logits of 'this variable has this value'. With `noise`, a step leaves
+        hidden states with so much of it."""
         told, hidden, cell = _alike(start or self.start(graph))
         which = functional.one_hot(graph.known, _INPUTS).to(told.dtype)
         weight = self.update.recognize(functional.pad(self.inputs.weight, (0, 0, 0, _INPUTS - 3)))
         for _ in range(self._steps if steps is None else steps):
             hidden, cell = self.step(graph, which, weight, told, hidden, cell)
+            scores = graph.by_variable(self.score(hidden).squeeze(1))
+            if noise:
+                hidden = hidden + noise * torch.randn_like(hidden)
             told = hidden.view_as(hidden)
-            yield States(told, hidden, cell), graph.by_variable(self.score(hidden).squeeze(1))
+            yield States(told, hidden, cell), scores
 
     def run(self, graph: Graph, steps: int | None = None, start: States | None = None) -> Iterator[Tensor]:
         """Step after step, the scores (V, K)."""

@@ -164,7 +164,9 @@ class _Trainer:
             if known != self.data:
                 raise OutgrowError(f"{run}: was trained on other data than {', '.join(self.data)} hold now; start anew")
         autocast = how.precision == "bf16" or (how.precision == "auto" and device.type == "cuda")
-        objective = Objective(self.model, how.multiplicity, autocast, how.steps or None, how.graded, how.noise)
+        objective = Objective(
+            self.model, how.multiplicity, autocast, how.steps or None, how.graded, how.noise, how.step_noise
+        )
         self.objective: nn.Module = objective
         self._begin = objective.begin
         if how.carry and processes.count > 1:

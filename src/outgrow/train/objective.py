@@ -44,6 +44,7 @@ class Objective(nn.Module):
         steps: int | None = None,
         graded: int = 0,
         noise: float = 0.0,
+        step_noise: float = 0.0,
     ) -> None:
         super().__init__()
         self.model = model
@@ -52,6 +53,7 @@ class Objective(nn.Module):
         self._steps = steps
         self._graded = graded
         self._noise = noise
+        self._step_noise = step_noise
 
     def forward(
         self, batch: Batch, csps: Sequence[GroundCSP], draw: Tensor | None, free: int = 0, start: States | None = None
@@ -65,7 +67,7 @@ class Objective(nn.Module):
             prepared: Any = self.model.prepare(batch, draw)
             if start is None:
                 start = self.model.start(prepared, self._noise)
-            steps = list(self.model.walk(prepared, self._steps, start))
+            steps = list(self.model.walk(prepared, self._steps, start, self._step_noise))
             scores = torch.stack([scores for _, scores in steps])
         reached = States(*(t.detach() for t in steps[-1][0]))
         scores = scores[-self._graded :].float()  # all of them for 0
@@ -96,7 +98,7 @@ class Objective(nn.Module):
         with self._precision(batch):
             prepared: Any = self.model.prepare(batch, draw)
             states = self.model.start(prepared, self._noise) if start is None else start
-            for reached, _ in self.model.walk(prepared, steps, states):
+            for reached, _ in self.model.walk(prepared, steps, states, self._step_noise):
                 states = reached
         return states
 

@@ -104,6 +104,7 @@ class TrainRecipe:
         carry: puzzles stay for up to so many updates, each going on from the states that the last one reached, until they are solved; then
             others take their places. So hard puzzles are learnt from for longer. 0 for puzzles that stay for one update.
         noise: standard deviation of normal noise on the states before the first step.
+        step_noise: standard deviation of the same on hidden states after every step.
         multiplicity: take the loss against the model's own output where that is a valid solution.
         ema: decay of the exponential moving average of the weights; 0 for none.
         choose: which weights to keep: the best of all on the validation sets ('valid'), or the 'average', 'ema' or 'last' ones.
@@ -137,6 +138,7 @@ class TrainRecipe:
     free_steps: tuple[int, int] = (0, 0)
     carry: int = 0
     noise: float = 0.0
+    step_noise: float = 0.0
     multiplicity: bool = False
     ema: float = 0.999
     choose: Literal["valid", "average", "ema", "last"] = "valid"
@@ -167,6 +169,7 @@ class TrainRecipe:
             "graded",
             "carry",
             "noise",
+            "step_noise",
         ):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it cannot be negative")
