@@ -266,13 +266,17 @@ def score_nodes(
     givens: Sequence[int],
     steps: int,
     start: Start | None,
+    marks: Mapping[Node, Tensor] | None = None,
 ) -> list[Scores]:
-    """s(h_t(j, l)) at every step."""
+    """s(h_t(j, l)) at every step. Marks add to the inputs, each along a direction of its own."""
     u = {-1: p["inputs.weight"][0], 0: p["inputs.weight"][1], 1: p["inputs.weight"][2]}
     nodes = [(j, v) for j in range(csp.num_variables) for v in range(1, csp.num_values + 1)]
     inputs: dict[Node, Tensor] = {
         (j, v): u[-1] if givens[j] == 0 else u[1] if givens[j] == v else u[0] for j, v in nodes
     }
+    for node, numbers in (marks or {}).items():
+        for number, direction in zip(numbers, p["inputs.weight"][3:], strict=True):
+            inputs[node] = inputs[node] + number * direction
     history = pass_messages(p, "update", channels, inputs, steps, start=start)
     return [{node: linear(p, "score", states[node]).squeeze() for node in nodes} for states in history]
 
@@ -356,8 +360,15 @@ class SlowGrouped:
                 found.append(Channel(f"relation {r.text}", True, edges, sharpen=True))
         return found
 
-    def scores(self, csp: GroundCSP, givens: Sequence[int], steps: int, start: Start | None = None) -> list[Scores]:
-        return score_nodes(self.p, self.channels(csp), csp, givens, steps, start)
+    def scores(
+        self,
+        csp: GroundCSP,
+        givens: Sequence[int],
+        steps: int,
+        start: Start | None = None,
+        marks: Mapping[Node, Tensor] | None = None,
+    ) -> list[Scores]:
+        return score_nodes(self.p, self.channels(csp), csp, givens, steps, start, marks)
 
     def loss(self, scores: Scores, target: Sequence[int]) -> Tensor:
         return average_loss(scores, target)

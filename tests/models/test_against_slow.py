@@ -122,6 +122,11 @@ def run_slow(model: Model, problem: Problem, steps: int, draw: Tensor | None, st
             drawn = list(range(csp.num_values)) if draw is None else draw[i].tolist()
             scores = slow.scores(csp, givens.tolist(), steps, drawn, starts[i])
             penalties.append(slow.penalty(csp, drawn))
+        elif isinstance(slow, SlowGrouped) and draw is not None:
+            nodes: list[Node] = [(j, v) for j in range(csp.num_variables) for v in range(1, csp.num_values + 1)]
+            before = sum(c.num_variables * c.num_values for c in problem.csps[:i])
+            marks = dict(zip(nodes, draw[before : before + len(nodes)], strict=True))
+            scores = slow.scores(csp, givens.tolist(), steps, starts[i], marks)
         else:
             scores = slow.scores(csp, givens.tolist(), steps, starts[i])
         losses.append(torch.stack([slow.loss(s, solution.tolist()) for s in scores]))
@@ -145,6 +150,9 @@ def compare(
     model = make_model(problem, config)
     start = make_start(problem, config) if started else None
     draw = make_draw(problem, config.max_values) if drawn and isinstance(config, MultivaluedConfig) else None
+    if isinstance(config, GroupedConfig) and config.marks:
+        nodes = sum(c.num_variables * c.num_values for c in problem.csps)
+        draw = torch.randn(nodes, config.marks, generator=torch.Generator().manual_seed(2))
     fast, slow = run_fast(model, problem, steps, draw, start), run_slow(model, problem, steps, draw, start)
 
     def close(actual: Any, expected: Any, what: str) -> None:
@@ -299,3 +307,10 @@ def test_every_gradient_is_there() -> None:
         still = {name for name, gradient in found.items() if gradient.abs().max() < 1e-6}
         # The same number is added to the scores of all values: a softmax does not see it.
         assert still == ({"score.bias"} if config is multivalued else set())
+
+
+@pytest.mark.parametrize("name", ["groups of mixed sizes", "futoshiki units", "coloring 2, 4, 1 and 3"])
+@pytest.mark.parametrize("marks", [1, 6])
+@pytest.mark.usefixtures("double")
+def test_marks_are_inputs(name: str, marks: int) -> None:
+    compare((PROBLEMS | GROUPED)[name], GroupedConfig(width=WIDTH, heads=2, marks=marks), 2, 1e-9)

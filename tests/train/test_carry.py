@@ -230,3 +230,24 @@ def test_what_carrying_does_not_go_with(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(loop, "stop_processes", lambda processes: None)
     with pytest.raises(OutgrowError, match="one process, and there are 2"):
         train(tiny(carry=2), tmp_path / "run", device="cpu")
+
+
+def test_marks_are_drawn_anew_for_new_puzzles_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[Any, Any, Any]] = []
+    forward = Objective.forward
+
+    def keep(self: Objective, batch: Any, csps: Any, draw: Any, free: int, start: Any) -> Losses:
+        seen.append((batch.indices.copy(), batch.givens.view(len(batch), -1).numpy(), draw.clone()))
+        return forward(self, batch, csps, draw, free, start)
+
+    monkeypatch.setattr(Objective, "forward", keep)
+    monkeypatch.setattr("outgrow.train.carry._LEAVE", 0.0)
+    recipe = tiny("grouped", model={"marks": 2}, data={"valid": []}, carry=3, updates=6)
+    train(recipe, tmp_path / "run", device="cpu")
+    draws = [draw for _, _, draw in seen]
+    assert all(draw.shape == (8, 1) for draw in draws)
+    assert torch.equal(draws[0], draws[2])
+    assert torch.equal(draws[3], draws[5])
+    assert not (draws[0] == draws[3]).any()
+    train(recipe.changed(carry=0), tmp_path / "plain", device="cpu")
+    assert len({int(n) for _, _, draw in seen[6:] for n in draw}) == 6 * 8

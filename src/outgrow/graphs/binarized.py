@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
 import torch
@@ -31,6 +31,7 @@ class BinarizedGraph:
         relation: every relation edge (l, l'), once for each variable: (j, l) - (j, l').
         node: (V, K) the node of each variable and value, any node where a variable has fewer values than K; None if they are
             simply counted up.
+        marks: (N, C) numbers by which nodes can be told apart, if the model asks for them.
     """
 
     batch: Batch
@@ -38,6 +39,7 @@ class BinarizedGraph:
     constraint: tuple[Neighbors, ...]
     relation: tuple[Neighbors, ...]
     node: Tensor | None
+    marks: Tensor | None = field(default=None, kw_only=True)
 
     def by_variable(self, scores: Tensor) -> Tensor:
         """Scores (N,) as (V, K), minus infinity for values a variable does not have."""

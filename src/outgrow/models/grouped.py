@@ -15,7 +15,7 @@ The last, linear layer of that MLP is the first one of the update, which begins 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -40,12 +40,15 @@ class GroupedConfig:
         steps: T, of message passing in solving.
         heads: A, of the attention by which a group pools its members.
         dropout: share of message elements dropped in training.
+        marks: C, random numbers by which nodes can be told apart; other ones for every puzzle of every update in training. Without any,
+            nodes that hear the same are the same.
     """
 
     width: int = 96
     steps: int = 64
     heads: int = 4
     dropout: float = 0.0
+    marks: int = 0
 
     def __post_init__(self) -> None:
         check_config(self)
@@ -67,7 +70,7 @@ class Grouped(NodeModel[GroupedGraph]):
             *(Use(f"relation {schema.relation[i]}", True) for i in relation),
         ]
         width = config.width
-        super().__init__(len(groups) + len(edges), width, config.steps)
+        super().__init__(len(groups) + len(edges), width, config.steps, marks=config.marks)
         self.schema, self.config = schema, config
         self._groups, self._edges, self._constraint, self._relation = groups, edges, constraint, relation
         # Q and the heads' logits of all types of groups: one product.
@@ -76,8 +79,10 @@ class Grouped(NodeModel[GroupedGraph]):
         self.messages = MessageFunctions(edges, width, layers=0, sharpen=True)
 
     def prepare(self, batch: Batch, draw: Tensor | None = None) -> GroupedGraph:
-        """The graph this model passes messages on; there are no value embeddings to draw."""
+        """The graph this model passes messages on; `draw` is of marks, if it has any."""
         graph = group_nodes(batch, self.schema.groups, self._constraint, self._relation)
+        if self.marked:
+            graph = replace(graph, marks=self.mark(batch, draw))
         for part in (*graph.constraint, *graph.relation, graph.roster):
             part.prepare()
         return graph

@@ -137,6 +137,7 @@ class LayerNormLSTM(nn.Module):
 
 # The largest values a configuration may have: more is a mistake.
 _LIMITS = {"width": 4096, "steps": 100_000, "relation_steps": 1_000, "layers": 64, "max_values": 4096, "heads": 256}
+_MOST_MARKS = 256
 
 
 def check_config(config: Any) -> None:
@@ -145,6 +146,8 @@ def check_config(config: Any) -> None:
         value = getattr(config, name, 1)
         if not 1 <= value <= most:
             raise ValueError(f"{name} is {value}; it goes from 1 to {most}")
+    if not 0 <= getattr(config, "marks", 0) <= _MOST_MARKS:
+        raise ValueError(f"marks is {config.marks}; it goes from 0 to {_MOST_MARKS}")
     if not 0 <= config.dropout < 1:
         raise ValueError(f"dropout is {config.dropout}; it is a share from 0 to below 1")
 

@@ -11,15 +11,25 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from outgrow.graphs import BinarizedGraph
+from outgrow.graphs import Batch, BinarizedGraph
 from outgrow.graphs.binarized import RULED_OUT, UNASSIGNED
 from outgrow.models.layers import LayerNormLSTM, States, add_noise, mean_by_puzzle
 
 __all__ = ["NodeModel"]
 
-# Kinds of inputs, padded to what matrix products like.
-_INPUTS = 8
+# Kinds of inputs: unassigned, ruled out, assigned. They are padded to a number that matrix products like.
+_KINDS = 3
+_MULTIPLE = 8
 Graph = TypeVar("Graph", bound=BinarizedGraph)
+
+
+def _mix(number: Tensor) -> Tensor:
+    """Integers (int64) that look random for integers in a row: the finalizer of SplitMix64."""
+    number = number * -7046029254386353131
+    for shift, factor in ((30, -4658895280553007687), (27, -7723592293110705685), (31, 1)):
+        # A shift of signed numbers drags the sign along; these bits are to be zeros.
+        number = (number ^ ((number >> shift) & ((1 << (64 - shift)) - 1))) * factor
+    return number
 
 
 def _alike(states: States) -> States:
@@ -32,14 +42,41 @@ def _alike(states: States) -> States:
 class NodeModel(nn.Module, ABC, Generic[Graph]):
     """Every node learns whether its variable has its value. What it hears of others is the model's own."""
 
-    def __init__(self, types: int, width: int, steps: int, messages: nn.Module | None = None) -> None:
+    def __init__(self, types: int, width: int, steps: int, messages: nn.Module | None = None, marks: int = 0) -> None:
         super().__init__()
         self._steps = steps
         if messages is not None:
             self.messages = messages
-        self.inputs = nn.Embedding(3, width)  # u[-1], u[0], u[1]: unassigned, ruled out, assigned
+        self.inputs = nn.Embedding(_KINDS + marks, width)  # u[-1], u[0], u[1], and a direction for each mark
+        if marks:
+            with torch.no_grad():
+                self.inputs.weight[_KINDS:] /= marks**0.5  # all of them together are as large as another input
         self.update = LayerNormLSTM(types, width)
         self.score = nn.Linear(width, 1)
+
+    @property
+    def marked(self) -> bool:
+        """Whether nodes have random marks: then `prepare` takes a draw of them."""
+        return self.inputs.num_embeddings > _KINDS
+
+    def mark(self, batch: Batch, draw: Tensor | None) -> Tensor | None:
+        """The marks of all nodes (N, C): uniform, of mean 0 and variance 1, a function of a puzzle's seed and the place of a node in it.
+
+        `draw` has a seed for each puzzle, (B, 1), or says the marks themselves, (N, C); by default all seeds are 0.
+        """
+        if not self.marked:
+            return None
+        if draw is not None and draw.is_floating_point():
+            return draw
+        device = batch.puzzle.device
+        nodes = batch.counts * batch.num_values  # (B,)
+        total = sum(v * k for v, k in batch.sizes)
+        puzzle = torch.arange(len(batch), device=device).repeat_interleave(nodes, output_size=total)
+        place = torch.arange(total, device=device) - (nodes.cumsum(0) - nodes)[puzzle]
+        seeds = torch.zeros_like(puzzle) if draw is None else draw[:, 0][puzzle]
+        columns = torch.arange(self.inputs.num_embeddings - _KINDS, device=device)
+        bits = _mix(_mix(_mix(seeds) + place).unsqueeze(1) + columns)
+        return ((bits >> 40).to(torch.get_default_dtype()) / (1 << 23)) * 3**0.5
 
     @property
     def max_values(self) -> int | None:
@@ -53,9 +90,11 @@ class NodeModel(nn.Module, ABC, Generic[Graph]):
 
     def start(self, graph: Graph, noise: float = 0.0) -> States:
         """The states before the first step: the first messages tell the inputs."""
-        unassigned, ruled_out, assigned = self.inputs.weight
+        unassigned, ruled_out, assigned = self.inputs.weight[:_KINDS]
         known = graph.known.unsqueeze(1)
         told = torch.where(known == UNASSIGNED, unassigned, torch.where(known == RULED_OUT, ruled_out, assigned))
+        if graph.marks is not None:
+            told = told + graph.marks.to(told.dtype) @ self.inputs.weight[_KINDS:]
         return add_noise(States(told, torch.zeros_like(told), torch.zeros_like(told)), noise)
 
     def walk(
@@ -64,8 +103,12 @@ class NodeModel(nn.Module, ABC, Generic[Graph]):
         """Step after step, the states and the scores (V, K): logits of 'this variable has this value'. With `noise`, a step leaves
         hidden states with so much of it."""
         told, hidden, cell = _alike(start or self.start(graph))
-        which = functional.one_hot(graph.known, _INPUTS).to(told.dtype)
-        weight = self.update.recognize(functional.pad(self.inputs.weight, (0, 0, 0, _INPUTS - 3)))
+        which = functional.one_hot(graph.known, _KINDS).to(told.dtype)
+        if graph.marks is not None:
+            which = torch.cat([which, graph.marks.to(told.dtype)], dim=1)
+        spare = -which.shape[1] % _MULTIPLE
+        which = functional.pad(which, (0, spare))
+        weight = self.update.recognize(functional.pad(self.inputs.weight, (0, 0, 0, spare)))
         for _ in range(self._steps if steps is None else steps):
             hidden, cell = self.step(graph, which, weight, told, hidden, cell)
             scores = graph.by_variable(self.score(hidden).squeeze(1))
@@ -87,7 +130,7 @@ class NodeModel(nn.Module, ABC, Generic[Graph]):
     ) -> tuple[Tensor, Tensor]:
         """One round of messages, and the update: the next hidden state and cell, each (N, H).
 
-        `which` (N, I) marks the input of each node, and `weight` is what the update's gates make of it (`LayerNormLSTM.recognize`).
+        `which` (N, I) says the input of each node, and `weight` is what the update's gates make of it (`LayerNormLSTM.recognize`).
         """
         if torch.is_autocast_enabled(told.device.type):  # once, not in every product
             told = told.to(torch.get_autocast_dtype(told.device.type))

@@ -31,12 +31,13 @@ from outgrow.errors import OutgrowError, memory_errors
 from outgrow.graphs import Batch, Puzzles
 from outgrow.models import Model, build_model
 from outgrow.models.layers import States
+from outgrow.models.nodes import NodeModel
 from outgrow.provenance import provenance
 from outgrow.puzzles import get_puzzle
 from outgrow.train.carry import Carried
 from outgrow.train.curves import LOG_NAME
 from outgrow.train.objective import Objective, judge_output
-from outgrow.train.order import Order, draw_given, draw_steps, draw_values, seed_for
+from outgrow.train.order import Order, draw_given, draw_marks, draw_steps, draw_values, seed_for
 from outgrow.train.processes import Processes, start_processes, stop_processes
 from outgrow.train.recipe import DataRecipe, Recipe
 from outgrow.train.replay import Replay
@@ -341,6 +342,10 @@ class _Trainer:
         if self.model.max_values is not None:  # drawn for all processes together: they see what one alone would
             seed = (how.seed, progress.recoveries, update, 1)
             draw = draw_values(len(together), self.puzzles.max_values, self.model.max_values, seed)[
+                processes.rank :: processes.count
+            ]
+        elif isinstance(self.model, NodeModel) and self.model.marked:
+            draw = draw_marks(len(together), (how.seed, progress.recoveries, update, 1))[
                 processes.rank :: processes.count
             ]
         # Drawn for all processes and parts of a batch together.

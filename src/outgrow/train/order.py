@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from outgrow.errors import OutgrowError
 
-__all__ = ["Order", "draw_given", "draw_steps", "draw_values", "seed_for"]
+__all__ = ["Order", "draw_given", "draw_marks", "draw_steps", "draw_values", "seed_for"]
 
 Ints = npt.NDArray[np.int64]
 # Puzzles are sorted by size within so many batches, so that one batch holds puzzles of similar size and an epoch stays random.
@@ -139,6 +139,11 @@ def draw_values(puzzles: int, values: int, embeddings: int, seed: tuple[int, ...
     """A random k-permutation of the embeddings for each puzzle: (B, K)."""
     rng = np.random.default_rng(list(seed))
     return np.argsort(rng.random((puzzles, embeddings)), axis=1)[:, :values]
+
+
+def draw_marks(puzzles: int, seed: tuple[int, ...]) -> Ints:
+    """A seed of marks for each puzzle: (B, 1)."""
+    return np.random.default_rng(list(seed)).integers(1 << 62, size=(puzzles, 1))
 
 
 def seed_for(*parts: int) -> int:

@@ -1,0 +1,107 @@
+"""Marks by which nodes of the grouped model are told apart: random, of a seed for each puzzle, and the same for a puzzle wherever it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from problems import GROUPED, PROBLEMS, sudoku_csp
+from test_against_slow import make_model
+from test_properties import rename
+from torch import Tensor
+
+from outgrow.graphs import Puzzles
+from outgrow.models import Grouped, GroupedConfig, build_model
+
+CONFIG = GroupedConfig(width=6, heads=2, steps=2, marks=5)
+MIXED = GROUPED["groups of mixed sizes"]
+
+
+def grouped(problem: Any = MIXED, config: GroupedConfig = CONFIG) -> Grouped:
+    model = make_model(problem, config)
+    assert isinstance(model, Grouped)
+    return model
+
+
+def marks_of(model: Grouped, chosen: list[int], seeds: list[int] | None) -> list[Tensor]:
+    batch = MIXED.puzzles().batch(chosen)
+    found = model.mark(batch, None if seeds is None else torch.tensor(seeds).unsqueeze(1))
+    assert found is not None
+    return list(found.split([v * k for v, k in batch.sizes]))
+
+
+def test_marks_are_a_function_of_the_seed_and_the_place_in_the_puzzle() -> None:
+    model = grouped()
+    together, alone = marks_of(model, [0, 1, 2], [7, 8, 7]), marks_of(model, [2], [7])
+    assert torch.equal(together[2], alone[0])
+    shared = min(len(together[0]), len(together[2]))
+    assert torch.equal(together[0][:shared], together[2][:shared])
+    assert not torch.equal(together[1][:shared], together[2][:shared])
+    assert torch.equal(marks_of(model, [1], None)[0], marks_of(model, [1], [0])[0])
+    again = marks_of(model, [0, 1, 2], [7, 8, 7])
+    assert all(torch.equal(a, b) for a, b in zip(together, again, strict=True))
+
+
+def test_marks_are_uniform_with_variance_one_and_independent() -> None:
+    csp = sudoku_csp("units", 4, 4)
+    puzzles = Puzzles([csp], [np.zeros(256, int)])
+    model = build_model(puzzles.schema, CONFIG)
+    assert isinstance(model, Grouped)
+    for seed in (0, 1, -5, 1 << 61):
+        found = model.mark(puzzles.batch([0]), torch.tensor([[seed]]))
+        assert found is not None
+        assert found.shape == (4096, 5)
+        assert abs(float(found.mean())) < 0.03
+        assert abs(float(found.var()) - 1) < 0.03
+        assert 1.7 < float(found.max()) <= 3**0.5
+        assert -(3**0.5) <= float(found.min()) < -1.7
+        between = torch.corrcoef(found.T) - torch.eye(5)
+        assert float(between.abs().max()) < 0.06
+        following = torch.corrcoef(torch.stack([found[:-1, 0], found[1:, 0]]))
+        assert abs(float(following[0, 1])) < 0.06
+
+
+def test_a_puzzle_does_not_notice_its_neighbors() -> None:
+    model, puzzles = grouped(), MIXED.puzzles()
+    seeds = torch.tensor([[3], [4], [5]])
+    batch = puzzles.batch([0, 1, 3])
+    together = model(model.prepare(batch, seeds)).detach()
+    parts = together.split([v for v, _ in batch.sizes], dim=1)
+    for part, index, seed in zip(parts, [0, 1, 3], seeds, strict=True):
+        alone = model(model.prepare(puzzles.batch([index]), seed.unsqueeze(0)))
+        torch.testing.assert_close(part[:, :, : alone.shape[2]], alone, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["odd groups", "sudoku units"])
+def test_variables_have_no_order_when_marks_move_along(name: str) -> None:
+    problem = (PROBLEMS | GROUPED)[name]
+    model, csp, givens = grouped(problem), problem.csps[0], problem.givens[0]
+    new = np.random.default_rng(0).permutation(csp.num_variables)
+    moved = np.zeros_like(givens)
+    moved[new] = givens
+    marks = torch.randn(csp.num_variables, csp.num_values, 5)
+    turned = torch.empty_like(marks)
+    turned[torch.from_numpy(new)] = marks
+
+    def scores(csp: Any, givens: Any, marks: Tensor) -> Tensor:
+        return model(model.prepare(Puzzles([csp], [givens]).batch([0]), marks.flatten(0, 1)))
+
+    found = scores(rename(csp, new), moved, turned)[:, new]
+    torch.testing.assert_close(found, scores(csp, givens, marks), rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(found, scores(rename(csp, new), moved, marks)[:, new], atol=1e-3)
+
+
+def test_models_without_marks_have_none() -> None:
+    model = grouped(config=GroupedConfig(width=6, heads=2, steps=2))
+    assert not model.marked
+    assert model.mark(MIXED.puzzles().batch([0]), torch.ones(1, 1, dtype=torch.int64)) is None
+    assert model.inputs.weight.shape == (3, 6)
+    assert grouped().inputs.weight.shape == (8, 6)
+
+
+@pytest.mark.parametrize("marks", [-1, 257])
+def test_numbers_of_marks_that_are_refused(marks: int) -> None:
+    with pytest.raises(ValueError, match="marks"):
+        GroupedConfig(marks=marks)
