@@ -88,6 +88,7 @@ def numbers(*shapes: tuple[int, ...]) -> list[Tensor]:
         pytest.param(20, [[[0, 1, 2], [2, 3], [4]], [list(range(19)), [0, 19]], [[5]]], 40, 2, id="any sizes"),
         pytest.param(3, [[[0, 1, 2]], []], 33, 2, id="a type without groups"),
         pytest.param(5, [[[0], [], [1, 2]], [[4, 3, 2, 1, 0]]], 16, 2, id="a group without members"),
+        pytest.param(4, [[[0, 1], [2, 3]], [[0, 1, 2], [1, 2, 3]]], 8, 2, id="once of one type and twice of the next"),
         pytest.param(1, [[[0]]], 8, 1, id="one node"),
     ],
 )
@@ -165,6 +166,21 @@ def test_update(nodes: int, width: int, dtype: torch.dtype, monkeypatch: pytest.
 
     leaves = [entering, recalled, cell, *(n.to(DEVICE) for n in norms)]
     assert_exact(call(fused.update_states), call(reference.update_states), leaves, dtype)
+
+
+def test_large_logits_are_no_trouble() -> None:
+    torch.manual_seed(0)
+    roster, neighbors = make_roster(9, board(3)), make_neighbors([[0, 1, 2], [1, 2]], 3)
+    states, projected, rest = numbers((9, 8), (9, 20), (9, 4))
+    projected[:, 16:] *= 200
+    layers = [(w, b) for w, b in (numbers((8, 16), (8,)) for _ in range(2))]
+    arguments = (states, projected, layers, roster, rest)
+    torch.testing.assert_close(fused.exchange(*arguments), reference.exchange(*arguments), rtol=1e-4, atol=1e-4)
+    source, destination, sent, own = numbers((3, 8), (2, 8), (3,), (2,))
+    logits = (200 * sent, 200 * own)
+    found = fused.average_messages(source, destination, neighbors, logits=logits)
+    expected = reference.average_messages(source, destination, neighbors, (), logits=logits)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_groups_may_be_anywhere_in_memory() -> None:
