@@ -172,7 +172,7 @@ def test_large_logits_are_no_trouble() -> None:
     torch.manual_seed(0)
     roster, neighbors = make_roster(9, board(3)), make_neighbors([[0, 1, 2], [1, 2]], 3)
     states, projected, rest = numbers((9, 8), (9, 20), (9, 4))
-    projected[:, 16:] *= 200
+    projected[:, 16:] *= 2000
     layers = [(w, b) for w, b in (numbers((8, 16), (8,)) for _ in range(2))]
     arguments = (states, projected, layers, roster, rest)
     torch.testing.assert_close(fused.exchange(*arguments), reference.exchange(*arguments), rtol=1e-4, atol=1e-4)
