@@ -110,5 +110,5 @@ def test_a_grouped_model_of_plain_values() -> None:
     with pytest.raises(OutgrowError, match=r"^model\.heads is 257; it goes from 1 to 256$"):
         fill(GroupedConfig, {"heads": 257}, "model.")
     for key, value in (("layers", 2), ("pooling", "max")):  # of an earlier form
-        with pytest.raises(OutgrowError, match=rf"^model\.{key}: no such key; there are width, steps, heads, dropout, marks$"):
+        with pytest.raises(OutgrowError, match=rf"^model\.{key}: no such key; "):
             fill(GroupedConfig, {key: value}, "model.")
