@@ -93,6 +93,21 @@ def test_variables_have_no_order_when_marks_move_along(name: str) -> None:
     assert not torch.allclose(found, scores(rename(csp, new), moved, marks)[:, new], atol=1e-3)
 
 
+def test_values_have_no_order_when_marks_move_along() -> None:
+    problem = PROBLEMS["sudoku units"]
+    model, csp, givens = grouped(problem), problem.csps[0], problem.givens[0]
+    new = np.random.default_rng(1).permutation(csp.num_values)  # value v is called new[v - 1] + 1
+    moved = np.where(givens > 0, new[givens - 1] + 1, 0)
+    marks = torch.randn(csp.num_variables, csp.num_values, 5)
+    turned = torch.empty_like(marks)
+    turned[:, torch.from_numpy(new)] = marks
+
+    def scores(givens: Any, marks: Tensor) -> Tensor:
+        return model(model.prepare(Puzzles([csp], [givens]).batch([0]), marks.flatten(0, 1)))
+
+    torch.testing.assert_close(scores(moved, turned)[:, :, new], scores(givens, marks), rtol=1e-4, atol=1e-5)
+
+
 def test_models_without_marks_have_none() -> None:
     model = grouped(config=GroupedConfig(width=6, heads=2, steps=2))
     assert not model.marked
