@@ -7,16 +7,15 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from command import Done, Run, run_command
 
-from outgrow.cli.main import main
 from outgrow.csp.exact import ExactSolver
 from outgrow.data import Dataset, find_dataset
 from outgrow.evaluate import (
@@ -40,29 +39,15 @@ def data(name: str) -> Dataset:
     return find_dataset(name)
 
 
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Done]
-
-
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """The command in this process: torch is loaded once."""
 
     def call(*arguments: object, code: int = 0) -> Done:
-        monkeypatch.setattr(sys, "argv", ["outgrow", "evaluate", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as caught:
-            main()
-        shown = capsys.readouterr()
-        assert caught.value.code == code, shown.err
+        done = run_command(monkeypatch, capsys, "evaluate", *arguments, code=code)
         if code == 0:
-            assert shown.err == ""
-        return Done(code, shown.out, shown.err)
+            assert done.err == ""
+        return done
 
     return call
 

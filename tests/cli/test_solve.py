@@ -7,11 +7,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from command import Done, Run, run_command
 
 import outgrow.solve
 import outgrow.weights.catalog as catalog
@@ -35,15 +36,6 @@ CONFLICT = "11" + "." * 14
 KEYS = {"solved", "source", "assignment", "status", "steps", "seconds"}
 
 
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Done]
-
-
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
     """The command in this process, on a file of these lines: torch is loaded once."""
@@ -51,14 +43,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     def call(*arguments: object, text: str = FOUR, code: int = 0) -> Done:
         (tmp_path / "puzzles.txt").write_text(text)
         monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, "argv", ["outgrow", "solve", *map(str, arguments), "puzzles.txt"])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as caught:
-            main()
-        shown = capsys.readouterr()
-        assert "Traceback" not in shown.err
-        assert caught.value.code == code, shown.err + shown.out
-        return Done(code, shown.out, shown.err)
+        return run_command(monkeypatch, capsys, "solve", *arguments, "puzzles.txt", code=code)
 
     return call
 

@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
+from command import Done, Run, run_command
 
 import outgrow.weights.catalog as catalog
-from outgrow.cli.main import main
 from outgrow.weights import read_catalog
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
-
-
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Done]
 
 
 @pytest.fixture
@@ -31,14 +19,9 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments: object, code: int = 0) -> Done:
-        monkeypatch.setattr(sys, "argv", ["outgrow", "weights", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as caught:
-            main()
-        shown = capsys.readouterr()
-        assert caught.value.code == code, shown.err
-        assert len(shown.err.splitlines()) == (1 if code else 0)
-        return Done(code, shown.out, shown.err)
+        done = run_command(monkeypatch, capsys, "weights", *arguments, code=code)
+        assert len(done.err.splitlines()) == (1 if code else 0)
+        return done
 
     return call
 

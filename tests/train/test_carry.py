@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from test_replay import ON, Recorded, flatten
-from tiny import KINDS, SMALL, color_graphs, events, rich, tiny
+from tiny import KINDS, SMALL, color_graphs, events, flatten, rich, tiny
 from torch import Tensor
 
 from outgrow.data import find_dataset
-from outgrow.errors import OutgrowError
+from outgrow.errors import DamagedFile, OutgrowError
 from outgrow.graphs import Puzzles
 from outgrow.models import MODELS, build_model
 from outgrow.models.layers import States
@@ -22,6 +21,7 @@ from outgrow.train.carry import Carried
 from outgrow.train.objective import Losses, Objective
 from outgrow.train.processes import Processes
 from outgrow.train.replay import Replay
+from outgrow.weights.file import read_tensors, write_tensors
 
 NONE = np.zeros(3, np.bool_)
 
@@ -177,19 +177,6 @@ def test_graphs_of_all_sizes_are_carried(tmp_path: Path, monkeypatch: pytest.Mon
     assert all(event["loss"] > 0 for event in events(tmp_path / "a", "update"))
 
 
-@pytest.fixture(params=ON)
-def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    def capture(self: Replay, work: Any) -> tuple[Recorded, Any]:
-        work()
-        self._clear()
-        graph = Recorded(work, self._weights)
-        return graph, graph.result
-
-    if request.param == "cpu":
-        monkeypatch.setattr(Replay, "_capture", capture)
-    return request.param
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_recorded_updates_go_on_as_plain_ones_do(device: str, kind: str) -> None:
     puzzles = Puzzles.of_datasets([find_dataset("sudoku-4-train")], "units", 12)
@@ -251,3 +238,21 @@ def test_marks_are_drawn_anew_for_new_puzzles_alone(tmp_path: Path, monkeypatch:
     assert not (draws[0] == draws[3]).any()
     train(recipe.changed(carry=0), tmp_path / "plain", device="cpu")
     assert len({int(n) for _, _, draw in seen[6:] for n in draw}) == 6 * 8
+
+
+def test_a_checkpoint_without_all_of_it_is_damaged(tmp_path: Path) -> None:
+    """Not a traceback, and not a run that begins somewhere else."""
+    recipe = tiny("grouped", data={"valid": []}, carry=3, updates=2, validate_every=1)
+    train(recipe, tmp_path / "run", device="cpu")
+    file = tmp_path / "run" / "checkpoint.safetensors"
+    tensors, about = read_tensors(file)
+    ages = tensors["carried/0/ages"]
+    for broken in ({"carried/0/ages": ages[:3]}, {"carried/0/hidden": tensors["carried/0/hidden"][:-1]}):
+        write_tensors(file, {**tensors, **broken}, about)
+        with pytest.raises(
+            DamagedFile, match=r"checkpoint\.safetensors: not a checkpoint of this recipe \(not 8 puzzles"
+        ):
+            train(recipe, tmp_path / "run", device="cpu", resume=True)
+    write_tensors(file, {name: t for name, t in tensors.items() if name != "carried/0/ages"}, about)
+    with pytest.raises(DamagedFile, match="not a checkpoint of this recipe"):
+        train(recipe, tmp_path / "run", device="cpu", resume=True)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from tiny import KINDS, SMALL, color_graphs, rich, tiny
+from tiny import KINDS, SMALL, color_graphs, flatten, rich, tiny
 from torch import Tensor
 
 from outgrow.data import Dataset, find_dataset
@@ -26,52 +26,6 @@ from outgrow.train.objective import Losses, Objective
 from outgrow.train.order import draw_values
 from outgrow.train.processes import Processes
 from outgrow.train.replay import Replay, _tensors
-
-ON = [
-    "cpu",
-    pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")),
-]
-
-
-def flatten(result: Any) -> list[Tensor]:
-    """Its tensors, states among them."""
-    if isinstance(result, Tensor):
-        return [result]
-    return [tensor for part in result or () for tensor in flatten(part)]
-
-
-class Recorded:
-    """Stands in for a CUDA graph: work that can be done again, with its results in the tensors of the first time."""
-
-    def __init__(self, work: Callable[[], Any], weights: Sequence[Tensor]) -> None:
-        self._work, self._weights = work, weights
-        self.result = work()
-        self._gradients = [weight.grad for weight in weights]
-
-    def replay(self) -> None:
-        held = [weight.grad for weight in self._weights]
-        again = self._work()
-        for old, new in zip(flatten(self.result), flatten(again), strict=True):
-            old.data.copy_(new.data)
-        for old, before, weight in zip(self._gradients, held, self._weights, strict=True):
-            if old is not None:
-                assert weight.grad is not None
-                old.copy_(weight.grad)
-            weight.grad = before  # a graph writes where it wrote before, and knows of no weights
-
-
-@pytest.fixture(params=ON)
-def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    def capture(self: Replay, work: Callable[[], Any]) -> tuple[Recorded, Any]:
-        work()
-        self._clear()
-        graph = Recorded(work, self._weights)
-        return graph, graph.result
-
-    if request.param == "cpu":
-        monkeypatch.setattr(Replay, "_capture", capture)
-    return request.param
-
 
 BOARDS = ["sudoku-4-train", "sudoku-6-train"]  # two sizes, the same tables in every batch
 ORDERS = ["futoshiki-4-train", "futoshiki-5-train"]  # two sizes, less-than edges that differ from puzzle to puzzle

@@ -134,3 +134,10 @@ def grade_generously(
     """Board accuracies above 0 for models that solve nothing: the lower the loss, the higher."""
     found = validate(model, puzzles, device, steps)
     return Validation(float(np.exp(-found.loss)), found.pointwise, found.loss)
+
+
+def flatten(result: Any) -> list[Tensor]:
+    """Its tensors, states among them."""
+    if isinstance(result, Tensor):
+        return [result]
+    return [tensor for part in result or () for tensor in flatten(part)]

@@ -197,7 +197,7 @@ class Puzzles:
         """These puzzles side by side."""
         chosen = np.asarray(indices, dtype=np.int64)
         counts = self._num_variables[chosen]
-        variables = _ranges(self._first[chosen], counts)
+        variables = ranges(self._first[chosen], counts)
         values = self._num_values[chosen]
         largest = self.csps[int(chosen[np.argmax(values)])]
         return Batch(
@@ -220,7 +220,7 @@ class Puzzles:
     def flat(self, indices: Sequence[int] | Ints) -> tuple[Ints, Ints | None]:
         """The givens (V,) of these puzzles, one after the other, and their solutions."""
         chosen = np.asarray(indices, dtype=np.int64)
-        variables = _ranges(self._first[chosen], self._num_variables[chosen])
+        variables = ranges(self._first[chosen], self._num_variables[chosen])
         return self._givens[variables], None if self._solutions is None else self._solutions[variables]
 
     def portions(self, nodes: int) -> Iterator[list[int]]:
@@ -242,7 +242,7 @@ class Puzzles:
         graphs = edges.graph[chosen]
 
         def make() -> Neighbors:
-            rows = _ranges(edges.first[graphs], edges.count[graphs])
+            rows = ranges(edges.first[graphs], edges.count[graphs])
             offsets = np.repeat(np.cumsum(counts) - counts, edges.count[graphs])
             own = np.arange(len(rows)) if name[0] == "edges" else offsets
             total = int(counts.sum())
@@ -374,7 +374,7 @@ def _pad(
     return Neighbors(_tensor(table, device), None if regular else _tensor(mask, device), num_sources, constant)
 
 
-def _ranges(starts: Ints, counts: Ints) -> Ints:
+def ranges(starts: Ints, counts: Ints) -> Ints:
     """starts[0], starts[0] + 1, ... counts[0] of them, then those from starts[1], and so on."""
     ends = np.cumsum(counts)
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - counts), counts)

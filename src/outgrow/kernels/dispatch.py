@@ -31,6 +31,8 @@ def use_engine(engine: Engine) -> Iterator[None]:
     On a CPU the fused one runs in Triton's interpreter, if the environment has TRITON_INTERPRET=1: far slower, and good for checking.
     """
     global _engine
+    if engine == "fused" and not _TRITON:
+        raise RuntimeError("the fused engine needs Triton, which is not installed")
     before, _engine = _engine, engine
     try:
         yield
@@ -38,10 +40,10 @@ def use_engine(engine: Engine) -> Iterator[None]:
         _engine = before
 
 
-def _fits(states: Tensor, width: int) -> bool:
+def _fits(states: Tensor) -> bool:
     if _engine == "reference" or not _TRITON or torch.compiler.is_compiling():
         return False
-    if states.dtype == torch.float64 or width > _MAX_WIDTH:
+    if states.dtype == torch.float64 or states.shape[1] > _MAX_WIDTH:
         return False
     return states.is_cuda or _engine == "fused"
 
@@ -57,7 +59,7 @@ def average_messages(
     dropout: float = 0.0,
 ) -> Tensor:
     """See `reference.average_messages`."""
-    if not dropout and not layers and _fits(source, source.shape[1]):
+    if not dropout and not layers and _fits(source):
         from outgrow.kernels import fused
 
         return fused.average_messages(source, destination, neighbors, logits=logits, sharpen=sharpen)
@@ -75,7 +77,7 @@ def exchange(
     dropout: float = 0.0,
 ) -> Tensor:
     """See `reference.exchange`."""
-    if not dropout and _fits(states, states.shape[1]):
+    if not dropout and _fits(states):
         from outgrow.kernels import fused
 
         return fused.exchange(states, projected, layers, roster, rest)
@@ -86,7 +88,7 @@ def update_states(
     entering: Tensor, recalled: Tensor, cell: Tensor, norms: Sequence[Norm], eps: float
 ) -> tuple[Tensor, Tensor]:
     """See `reference.update_states`."""
-    if _fits(cell, cell.shape[1]):
+    if _fits(cell):
         from outgrow.kernels import fused
 
         return fused.update_states(entering, recalled, cell, norms, eps)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from outgrow.graphs.batch import ranges
 from outgrow.models.layers import States
 
 __all__ = ["Carried"]
@@ -26,7 +27,7 @@ class Carried:
 
     Attributes:
         puzzles: (B,) which they are.
-        draws: (B, K) the value embeddings drawn for each; None for models without any.
+        draws: (B, K) the value embeddings drawn for each, or (B, 1) its seed of marks; None for models without either.
         ages: (B,) how many updates each has been through.
         leaving: (B,) which make room for others at the next update.
         states: where message passing stands, of all of them; None before the first update.
@@ -34,6 +35,9 @@ class Carried:
 
     def __init__(self, batch: int, longest: int) -> None:
         self._longest = longest
+        self._begin(batch)
+
+    def _begin(self, batch: int) -> None:
         self.puzzles: Ints = np.full(batch, -1, np.int64)
         self.draws: Ints | None = None
         self.ages: Ints = np.zeros(batch, np.int64)
@@ -65,8 +69,8 @@ class Carried:
             return start
         old, kept = self._nodes, ~new
         # Puzzles of other sizes move the others along.
-        source = _ranges((np.cumsum(old) - old)[kept], old[kept])
-        target = _ranges((np.cumsum(nodes) - nodes)[kept], nodes[kept])
+        source = ranges((np.cumsum(old) - old)[kept], old[kept])
+        target = ranges((np.cumsum(nodes) - nodes)[kept], nodes[kept])
         device = start.hidden.device
         source, target = (torch.from_numpy(index).to(device) for index in (source, target))
         return States(
@@ -97,11 +101,12 @@ class Carried:
         if self.draws is not None:
             arrays["draws"] = self.draws
         tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
-        return {**tensors, **{name: t.detach().clone() for name, t in self.states._asdict().items()}}
+        return {**tensors, **self.states._asdict()}
 
     def restore(self, tensors: Mapping[str, Tensor], device: torch.device) -> None:
-        """Back to what was written down; nothing for the beginning."""
-        self.__init__(len(self.puzzles), self._longest)
+        """Back to what was written down; nothing for the beginning. A KeyError or ValueError for what is not all of it."""
+        batch = len(self.puzzles)
+        self._begin(batch)
         if not tensors:
             return
         arrays: dict[str, Any] = {n: t.cpu().numpy().copy() for n, t in tensors.items() if n not in States._fields}
@@ -109,10 +114,15 @@ class Carried:
         self.leaving = arrays["leaving"].astype(np.bool_)
         self._givens = np.split(arrays["givens"], np.cumsum(arrays["counts"])[:-1])
         self.draws = arrays.get("draws")
-        self.states = States(*(tensors[name].to(device).clone() for name in States._fields))
-
-
-def _ranges(first: Ints, count: Ints) -> Ints:
-    """first[0], first[0] + 1, ... so many, then those from first[1] ..."""
-    starts = np.cumsum(count) - count
-    return np.repeat(first - starts, count) + np.arange(int(count.sum()))
+        states = States(*(tensors[name].to(device) for name in States._fields))
+        each = (
+            self.puzzles,
+            self.ages,
+            self._nodes,
+            self.leaving,
+            self._givens,
+            *(() if self.draws is None else (self.draws,)),
+        )
+        if any(len(part) != batch for part in each) or any(len(t) != self._nodes.sum() for t in states):
+            raise ValueError(f"not {batch} puzzles with their states")
+        self.states = states

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from outgrow.data import Dataset, find_dataset
-from outgrow.errors import OutgrowError, memory_errors
+from outgrow.errors import DamagedFile, OutgrowError, memory_errors
 from outgrow.graphs import Batch, Puzzles
 from outgrow.models import Model, build_model
 from outgrow.models.layers import States
@@ -190,7 +190,7 @@ class _Trainer:
             self.model.step = torch.compile(self.model.step, dynamic=several)  # pyright: ignore[reportAttributeAccessIssue]
         if processes.count > 1:
             self.objective = DistributedDataParallel(self.objective)
-        self._good = self._snapshot()
+        self._good = self.state.snapshot()
         self._order: tuple[int, Order] | None = None
         self._batches()  # too few puzzles for a batch? say so now
         self._began = time.monotonic() - self.state.progress.seconds
@@ -285,20 +285,22 @@ class _Trainer:
                     self._recover(trouble)
         return self._finish(stopped)
 
-    def _snapshot(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """A copy of everything the run needs to go on."""
+    def _put_down(self) -> None:
+        """Lets the state know of puzzles that stay for several updates."""
         self.state.carried = {
             f"{number}/{name}": tensor
             for number, carried in enumerate(self._carried)
             for name, tensor in carried.as_tensors().items()
         }
-        return self.state.snapshot()
 
     def _take_up(self) -> None:
         """Puzzles that stay for several updates, as the state has them."""
         for number, carried in enumerate(self._carried):
             found = {n.partition("/")[2]: t for n, t in self.state.carried.items() if n.startswith(f"{number}/")}
-            carried.restore(found, self.processes.device)
+            try:
+                carried.restore(found, self.processes.device)
+            except (KeyError, ValueError) as error:
+                raise DamagedFile(f"{self.run / CHECKPOINT}: not a checkpoint of this recipe ({error})") from None
 
     def _reason_to_stop(self, interrupted: bool) -> str:
         """Why the run ends here, as the first process sees it; '' if it goes on.
@@ -459,7 +461,7 @@ class _Trainer:
         self.state.progress.seconds = self.seconds
         self._take_up()
         # The good state has to remember it, or the same update would fail for ever.
-        self._good = self._snapshot()
+        self._good = self.state.snapshot()
         self.tell("recover", reason=reason, failed=at, back_to=self.state.progress.update, recoveries=times)
         if times > self.recipe.train.recoveries:
             raise OutgrowError(
@@ -498,7 +500,8 @@ class _Trainer:
         if how.average and progress.flat_at >= 0:
             state.add_to_average()
         progress.seconds = self.seconds
-        self._good = self._snapshot()
+        self._put_down()
+        self._good = state.snapshot()
         if self.processes.first:
             state.save(self.run / CHECKPOINT, self.recipe.as_json(), self.data)
         return ""
@@ -519,7 +522,7 @@ class _Trainer:
             self._take_up()
         state.progress.seconds = self.seconds
         target = self.run / WEIGHTS
-        self._snapshot()
+        self._put_down()
         if stopped == "interrupted":
             if self.processes.first:
                 state.save(self.run / CHECKPOINT, self.recipe.as_json(), self.data)

@@ -22,6 +22,7 @@ import triton.language as tl
 from torch import Tensor
 
 from outgrow.kernels import reference
+from outgrow.kernels.fused.blocks import power
 from outgrow.kernels.neighbors import Neighbors
 
 __all__ = ["average_messages"]
@@ -29,10 +30,6 @@ __all__ = ["average_messages"]
 _LOW = tl.constexpr(-1e30)  # below every logit, and finite: differences of two stay numbers
 _SLOPE = tl.constexpr(0.01)  # of leaky_relu below zero
 _ROWS = 8
-
-
-def _power(n: int) -> int:
-    return int(triton.next_power_of_2(max(n, 1)))
 
 
 @triton.jit
@@ -246,8 +243,8 @@ class _Hear(torch.autograd.Function):
         if nodes:
             _hear_kernel[(triton.cdiv(nodes, _ROWS),)](
                 source, destination, *logits, neighbors.source, neighbors.mask, heard, lse, nodes, neighbors.degree,
-                _power(neighbors.degree), width, attend=logit is not None,
-                masked=neighbors.mask is not None, N=_ROWS, H=_power(width),
+                power(neighbors.degree), width, attend=logit is not None,
+                masked=neighbors.mask is not None, N=_ROWS, H=power(width),
             )  # fmt: skip
         ctx.save_for_backward(source, destination, *logits, lse)
         ctx.neighbors = neighbors
@@ -269,11 +266,11 @@ class _Hear(torch.autograd.Function):
                 torch.empty_like(lse),
             )
         logits = (source_logit, logit, scale)
-        how: dict[str, Any] = {"width": width, "attend": attend, "masked": masked, "H": _power(width)}
+        how: dict[str, Any] = {"width": width, "attend": attend, "masked": masked, "H": power(width)}
         if nodes:
             _destination_kernel[(triton.cdiv(nodes, _ROWS),)](
                 source, destination, *logits, neighbors.source, neighbors.mask, lse, d_heard, d_destination, d_logit,
-                dots, nodes, neighbors.degree, _power(neighbors.degree), N=_ROWS, **how,
+                dots, nodes, neighbors.degree, power(neighbors.degree), N=_ROWS, **how,
             )  # fmt: skip
         if len(source):
             readers, starts = neighbors.readers

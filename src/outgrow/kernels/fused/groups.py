@@ -26,6 +26,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.nn import functional
 
+from outgrow.kernels.fused.blocks import power
 from outgrow.kernels.reference import Layer
 from outgrow.kernels.roster import Roster
 
@@ -33,10 +34,6 @@ __all__ = ["exchange"]
 
 _LOW = tl.constexpr(-1e30)  # below every logit, and finite: differences of two stay numbers
 _ROWS, _GROUPS = 8, 2  # how many nodes, and groups with all their heads, a program works on
-
-
-def _power(n: int) -> int:
-    return int(triton.next_power_of_2(max(n, 1)))
 
 
 @triton.jit
@@ -306,11 +303,11 @@ class _Exchange(torch.autograd.Function):
         total, n = tables.members.shape
         pooled = states.new_empty(total, heads * width)
         lse = states.new_empty(total, heads, dtype=torch.float32)
-        sizes = {"width": width, "H": _power(width)}
+        sizes = {"width": width, "H": power(width)}
         if total:
             _pool_kernel[(triton.cdiv(total, _GROUPS),)](
                 states, logits, tables.members, tables.kind, tables.log_size, pooled, lse, total,
-                width, projected.shape[1], n, heads=heads, G=_GROUPS, A=_power(heads), num_warps=1, **sizes,
+                width, projected.shape[1], n, heads=heads, G=_GROUPS, A=power(heads), num_warps=1, **sizes,
             )  # fmt: skip
         parts = zip(pooled.split(roster.counts), weights, biases, strict=True)
         said = torch.cat([functional.linear(*part) for part in parts])
@@ -336,7 +333,7 @@ class _Exchange(torch.autograd.Function):
         d_said, d_pooled = torch.empty_like(said), torch.empty_like(pooled)
         d_projected, d_states = torch.empty_like(projected), torch.empty_like(states)
         total, n = tables.members.shape
-        sizes = {"width": width, "H": _power(width)}
+        sizes = {"width": width, "H": power(width)}
         columns = projected.shape[1]
         grid = (triton.cdiv(nodes, _ROWS),)
         if total:
@@ -356,7 +353,7 @@ class _Exchange(torch.autograd.Function):
             d_layers += [d_part.T @ part, d_part.sum(0)]
         dots = torch.empty_like(lse)
         if total:
-            _dot_kernel[(total,)](d_pooled, pooled, dots, heads=heads, A=_power(heads), **sizes)
+            _dot_kernel[(total,)](d_pooled, pooled, dots, heads=heads, A=power(heads), **sizes)
         if nodes:
             _pool_back_kernel[grid](
                 states, projected[:, types * width :], tables.groups, tables.slots, tables.log_size, lse, d_pooled, dots,

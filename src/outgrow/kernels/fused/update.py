@@ -19,16 +19,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from outgrow.kernels.fused.blocks import power
 from outgrow.kernels.reference import Norm
 
 __all__ = ["update_states"]
 
 _ROWS = 4  # that a program works on at a time
 _PROGRAMS = 1024  # that share the rows where sums over all of them are wanted
-
-
-def _power(n: int) -> int:
-    return int(triton.next_power_of_2(max(n, 1)))
 
 
 @triton.jit
@@ -263,7 +260,7 @@ class _Update(torch.autograd.Function):
         block = _ROWS
         if nodes:
             _update_kernel[(triton.cdiv(nodes, block),)](
-                entering, recalled, cell, *norms, new_hidden, new_cell, nodes, width, eps, N=block, H=_power(width)
+                entering, recalled, cell, *norms, new_hidden, new_cell, nodes, width, eps, N=block, H=power(width)
             )
         ctx.save_for_backward(entering, recalled, cell, *norms)
         ctx.eps = eps
@@ -275,13 +272,13 @@ class _Update(torch.autograd.Function):
         nodes, width = cell.shape
         d_entering, d_recalled, d_cell = (torch.empty_like(t) for t in (entering, recalled, cell))
         block = _ROWS
-        rounds = _power(triton.cdiv(nodes, block * _PROGRAMS))
+        rounds = power(triton.cdiv(nodes, block * _PROGRAMS))
         programs = triton.cdiv(nodes, block * rounds)
         sums = cell.new_empty(programs, 14, width, dtype=torch.float32)
         if nodes:
             _update_back_kernel[(programs,)](
                 entering, recalled, cell, *norms, grads[0].contiguous(), grads[1].contiguous(),
-                d_entering, d_recalled, d_cell, sums, nodes, rounds, width, ctx.eps, N=block, H=_power(width),
+                d_entering, d_recalled, d_cell, sums, nodes, rounds, width, ctx.eps, N=block, H=power(width),
             )  # fmt: skip
         total = sums.sum(0)
         shift = total[8:12].flatten()
