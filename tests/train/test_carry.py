@@ -97,6 +97,9 @@ def test_everything_is_written_down() -> None:
     carried.settle(numbered([2, 3, 1]), np.array([2, 3, 1]), np.array([True, True, True]), (3,))
     other = Carried(3, longest=4)
     other.restore(carried.as_tensors(), torch.device("cpu"))
+    assert carried.leaving.any()
+    assert other.leaving.tolist() == carried.leaving.tolist()
+    assert other.ages.tolist() == [1, 1, 1]
     one, two = carried.as_tensors(), other.as_tensors()
     assert one.keys() == two.keys()
     assert all(torch.equal(one[name], two[name]) for name in one)
@@ -141,6 +144,14 @@ def test_new_puzzles_begin_anew_with_givens_and_noise_of_their_own(
     kept = keep_losses(monkeypatch)
     recipe = rich(free_steps=[0, 0], carry=2, updates=24, validate_every=24, data={"valid": []})
     train(recipe, tmp_path / "run", device="cpu")
+    first = kept[0][0]
+    stored = find_dataset(f"sudoku-{first.max_values}-train")
+    given = first.givens.view(len(first), -1).numpy()
+    offset = 0 if first.max_values == 4 else 40
+    fixed = np.array([stored[int(i) - offset].givens for i in first.indices])
+    assert (given > 0).sum() != (fixed > 0).sum()
+    solutions = first.solutions.view(len(first), -1).numpy()
+    assert (given[given > 0] == solutions[given > 0]).all()
     last: dict[int, tuple[Any, Losses]] = {}
     stayed = moved = 0
     for batch, start, found in kept:

@@ -415,3 +415,11 @@ def test_noise_after_every_step_is_on_states_and_not_on_scores(kind: str) -> Non
     torch.testing.assert_close(objective.walk(batch, None, 2).hidden, noisy[1][0].hidden)
     torch.manual_seed(5)
     torch.testing.assert_close(objective(batch, puzzles.csps, None).states.hidden, noisy[1][0].hidden)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_puzzles_are_solved_that_are_as_the_loss_wants_them(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, puzzles, batch = make(kind)
+    wrong = [[v % 2 + 1 for v in SOLUTIONS[1]], SOLUTIONS[2]]
+    choose(monkeypatch, model, batch, [SOLUTIONS[0], *wrong])
+    assert Objective(model, False, False)(batch, puzzles.csps, None).solved.tolist() == [True, False, True]

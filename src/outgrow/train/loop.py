@@ -366,7 +366,7 @@ class _Trainer:
         if self._carried:
             carried = self._carried[self._batches().set_of(update)]
             new = carried.renew(together, self._draw_givens(together, given), draw)
-            together, draw, given = carried.puzzles, carried.draws, None
+            together, draw, given = carried.puzzles.copy(), carried.draws, None
         mine = together[processes.rank :: processes.count]
         size = how.micro_batch or len(mine)
         torch.manual_seed(seed_for(how.seed, progress.recoveries, update, processes.rank, 2))
