@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,46 @@ def test_states_stay_with_their_puzzles_when_others_change_size() -> None:
     assert found.told.flatten().tolist() == expected
     assert found.hidden.flatten().tolist() == [e + 0.25 for e in expected]
     assert found.cell.flatten().tolist() == [e + 0.5 for e in expected]
+
+
+def test_new_puzzles_inherit_states() -> None:
+    carried = Carried(2000, longest=9, inherit=0.25)
+    puzzles, ones = np.arange(2000), np.ones(2000, np.int64)
+    given = [np.zeros(1, np.int64)] * 2000
+    assert carried.renew(puzzles, given, seed=(1,)).all()  # there is nothing to inherit
+    carried.settle(numbered([1] * 2000), ones, puzzles < 1000, (1,))
+    carried.leaving[:1000] = True
+    anew = carried.renew(puzzles + 5000, given, seed=(1,))
+    assert 700 < anew[:1000].sum() < 800
+    assert not anew[1000:].any()
+    assert (carried.puzzles[:1000] >= 5000).all()
+    assert (carried.ages[:1000] == 0).all()
+    carried.leaving[:1000] = True
+    assert (carried.renew(puzzles, given, seed=(1,)) == anew).all()
+    carried.leaving[:1000] = True
+    assert (carried.renew(puzzles, given, seed=(2,)) != anew).any()
+
+
+def test_states_are_inherited_by_larger_and_smaller_puzzles() -> None:
+    carried = Carried(4, longest=9, inherit=1.0)
+    carried.renew(np.arange(4), givens(1, 2, 3, 4))
+    carried.settle(numbered([2, 3, 1, 2]), np.array([2, 3, 1, 2]), np.zeros(4, np.bool_), (0,))
+    carried.leaving[:3] = True
+    anew = carried.renew(np.arange(4, 8), givens(5, 6, 7, 8))
+    assert not anew.any()
+    found = carried.go_on(numbered([2, 1, 3, 2], first=5), np.array([2, 1, 3, 2]), anew)
+    assert found.told.flatten().tolist() == [0, 1, 100, 200, 701, 702, 300, 301]
+
+
+@pytest.mark.parametrize("inherit", [0.0, 1.0])
+def test_a_run_whose_puzzles_inherit(inherit: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everybody leaves after an update: with 1.0 the next ones start where those ended, and not with 0.0."""
+    kept = keep_losses(monkeypatch)
+    recipe = tiny("grouped", data={"valid": []}, updates=3, carry=1, inherit=inherit)
+    train(recipe, tmp_path, device="cpu")
+    for (_, _, before), (_, start, _) in pairwise(kept):
+        assert start is not None
+        assert torch.equal(start.hidden, before.states.hidden) == (inherit == 1.0)
 
 
 def test_everything_is_written_down() -> None:
@@ -224,6 +265,11 @@ def test_what_carrying_does_not_go_with(tmp_path: Path, monkeypatch: pytest.Monk
     for other in ({"free_steps": [0, 1]}, {"micro_batch": 2}):
         with pytest.raises(OutgrowError, match="without free_steps, and without micro_batch"):
             tiny(carry=2, **other)
+    for other in ({"inherit": 0.5}, {"carry": 2, "inherit": 1.5}, {"carry": 2, "inherit": -0.5}):
+        with pytest.raises(
+            OutgrowError, match=r"inherit is .*; it is a share of the puzzles that carry lets in, from 0 to 1"
+        ):
+            tiny(**other)
     monkeypatch.setattr(loop, "start_processes", lambda device: Processes(0, 2, torch.device("cpu")))
     monkeypatch.setattr(loop, "stop_processes", lambda processes: None)
     with pytest.raises(OutgrowError, match="one process, and there are 2"):

@@ -33,8 +33,8 @@ class Carried:
         states: where message passing stands, of all of them; None before the first update.
     """
 
-    def __init__(self, batch: int, longest: int) -> None:
-        self._longest = longest
+    def __init__(self, batch: int, longest: int, inherit: float = 0.0) -> None:
+        self._longest, self._inherit = longest, inherit
         self._begin(batch)
 
     def _begin(self, batch: int) -> None:
@@ -51,8 +51,13 @@ class Carried:
         """What is given, 0 for open variables, puzzle after puzzle."""
         return np.concatenate(self._givens)
 
-    def renew(self, puzzles: Ints, givens: Sequence[Ints], draws: Ints | None = None) -> Flags:
-        """The first of these take the places of those that leave; which places (B,) are new."""
+    def renew(
+        self, puzzles: Ints, givens: Sequence[Ints], draws: Ints | None = None, seed: Sequence[int] = (0,)
+    ) -> Flags:
+        """The first of these take the places of those that leave; which places (B,) start anew.
+
+        The others go on from the states in their places: their own, or, where a new puzzle inherits, those of the one before.
+        """
         new = self.leaving.copy()
         for place, puzzle, given in zip(np.flatnonzero(new), puzzles, givens, strict=False):
             self.puzzles[place], self._givens[place] = puzzle, given
@@ -61,16 +66,20 @@ class Carried:
             self.draws[new] = draws[: int(new.sum())]
         self.ages[new] = 0
         self.leaving[:] = False
-        return new
+        if self.states is None or not self._inherit:
+            return new
+        return new & (np.random.default_rng(list(seed)).random(len(new)) >= self._inherit)
 
     def go_on(self, start: States, nodes: Ints, new: Flags) -> States:
-        """The states to go on from: those reached, and `start` for new puzzles. `nodes` (B,) is how many each puzzle has."""
+        """The states to go on from: those in their places, and `start` for puzzles that start anew. `nodes` (B,) is how many each puzzle
+        has; one that inherits from a smaller one has the first of its states from there."""
         if self.states is None:
             return start
         old, kept = self._nodes, ~new
         # Puzzles of other sizes move the others along.
-        source = ranges((np.cumsum(old) - old)[kept], old[kept])
-        target = ranges((np.cumsum(nodes) - nodes)[kept], nodes[kept])
+        shared = np.minimum(old, nodes)[kept]
+        source = ranges((np.cumsum(old) - old)[kept], shared)
+        target = ranges((np.cumsum(nodes) - nodes)[kept], shared)
         device = start.hidden.device
         source, target = (torch.from_numpy(index).to(device) for index in (source, target))
         return States(

@@ -174,7 +174,7 @@ class _Trainer:
             raise OutgrowError(
                 f"train.carry is {how.carry}: puzzles stay with one process, and there are {processes.count}"
             )
-        self._carried = [Carried(how.batch, how.carry) for _ in recipe.data.train] if how.carry else []
+        self._carried = [Carried(how.batch, how.carry, how.inherit) for _ in recipe.data.train] if how.carry else []
         self._take_up()
         self.replay = None
         if device.type == "cuda" and how.replay and self._recordable():
@@ -365,7 +365,7 @@ class _Trainer:
         carried, new, arrived = None, np.zeros(0, np.bool_), None
         if self._carried:
             carried = self._carried[self._batches().set_of(update)]
-            new = carried.renew(together, self._draw_givens(together, given), draw)
+            new = carried.renew(together, self._draw_givens(together, given), draw, (*drawn, 6))
             together, draw, given = carried.puzzles.copy(), carried.draws, None
         mine = together[processes.rank :: processes.count]
         size = how.micro_batch or len(mine)

@@ -103,6 +103,8 @@ class TrainRecipe:
             from states that it gets itself into, and long runs stay on course.
         carry: puzzles stay for up to so many updates, each going on from the states that the last one reached, until they are solved; then
             others take their places. So hard puzzles are learnt from for longer. 0 for puzzles that stay for one update.
+        inherit: the share of new puzzles that start from the states of the one whose place they take (with `carry`): from
+            a solution, mostly, that is not theirs. So the model learns to take back what it was sure of.
         noise: standard deviation of normal noise on the states before the first step.
         step_noise: standard deviation of the same on hidden states after every step.
         multiplicity: take the loss against the model's own output where that is a valid solution.
@@ -137,6 +139,7 @@ class TrainRecipe:
     graded: int = 0
     free_steps: tuple[int, int] = (0, 0)
     carry: int = 0
+    inherit: float = 0.0
     noise: float = 0.0
     step_noise: float = 0.0
     multiplicity: bool = False
@@ -178,6 +181,10 @@ class TrainRecipe:
             raise ValueError(f"free_steps is {few} to {many}; 0 to {_MAX_FREE:,}, the smaller one first")
         if self.carry and (self.free_steps[1] or self.micro_batch):
             raise ValueError("carry goes on from earlier updates: without free_steps, and without micro_batch")
+        if not 0 <= self.inherit <= 1 or (self.inherit and not self.carry):
+            raise ValueError(
+                f"inherit is {self.inherit:g}; it is a share of the puzzles that carry lets in, from 0 to 1"
+            )
         if self.steps and self.graded > self.steps:
             raise ValueError(f"graded is {self.graded}, of {self.steps} steps")
         if not self.lr > 0:
