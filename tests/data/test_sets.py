@@ -55,8 +55,10 @@ def test_counts_are_the_papers() -> None:
 
 # The small hard sets: how many puzzles, the fewest and the most givens.
 MINIMAL = {
+    "sudoku-5-train": (5_000, 6, 11),
     "sudoku-6-train": (20_000, 8, 13),
     "sudoku-6-valid": (500, 8, 13),
+    "sudoku-7-train": (20_000, 14, 21),
     "sudoku-8-train": (20_000, 16, 23),
     "sudoku-9-minimal-train": (60_000, 20, 29),
     "sudoku-9-minimal-valid": (1_000, 21, 27),

@@ -48,7 +48,7 @@ def learn_plainly(recipe: Recipe, rates: Sequence[float]) -> Iterator[tuple[floa
         batch = puzzles.batch(order.batch(update))
         assert batch.solutions is not None
         counts = puzzles.num_variables[order.batch(update)]
-        shares = (data.more_givens, data.fewer_givens, data.loosened, data.untouched, data.remask)
+        shares = (data.more_givens, data.untouched, data.remask)
         given = draw_given(counts, (how.seed, 0, update, 3), *shares)
         for variable in range(batch.num_variables if given is not None else 0):
             assert given is not None
@@ -62,8 +62,7 @@ def learn_plainly(recipe: Recipe, rates: Sequence[float]) -> Iterator[tuple[floa
             for reached, _ in model.walk(prepared, draw_steps(how.free_steps, (how.seed, 0, update, 4)), states):
                 states = reached
         scores = torch.stack(list(model.run(prepared, how.steps or recipe.model.steps, states)))
-        graded = scores[len(scores) - (how.graded or len(scores)) :]
-        losses = model.loss(graded, prepared, batch.solutions).sum(0)
+        losses = model.loss(scores, prepared, batch.solutions).sum(0)
         penalty = model.penalty(prepared)
         loss = (losses if penalty is None else losses + penalty).mean()
         optimizer.zero_grad()
@@ -288,22 +287,6 @@ def test_more_givens_are_added_to_those_there_are_and_never_contradict(
     assert sum(map(len, seen.values())) > 0.5 * (1 - untouched) * 30 * 8
 
 
-def test_fewer_givens_are_withheld_from_those_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = watch_objective(monkeypatch)
-    data = {"limit": 8, "valid": [], "fewer_givens": [0.3, 0.7], "loosened": 0.75}
-    train(tiny(data=data, updates=30, validate_every=30), tmp_path, device="cpu")
-    shares, seen = [], set()
-    for part in parts:
-        for index, givens in zip(part.indices, part.givens, strict=True):
-            assert all(value in (0, before) for value, before in zip(givens, STORED[index], strict=True))
-            if givens != STORED[index]:
-                shares.append(1 - is_given(givens).sum() / is_given(STORED[index]).sum())
-                seen.add((index, tuple(givens)))
-    assert len(shares) == pytest.approx(0.75 * 30 * 8, abs=35)
-    assert np.mean(shares) == pytest.approx(0.5, abs=0.05)
-    assert len(seen) > 0.8 * len(shares)
-
-
 def test_remask_draws_all_givens_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = watch_objective(monkeypatch)
     data = {"limit": 8, "valid": [], "remask": [0.3, 0.7], "untouched": 0.25}
@@ -322,7 +305,7 @@ def test_remask_draws_all_givens_anew(tmp_path: Path, monkeypatch: pytest.Monkey
     assert np.mean(kept) == pytest.approx(0.5, abs=0.06)  # what was given before is given as often as anything else
 
 
-@pytest.mark.parametrize("fresh", [{}, REMASK], ids=["more and fewer", "remask"])
+@pytest.mark.parametrize("fresh", [{}, REMASK], ids=["more", "remask"])
 def test_parts_of_a_batch_have_the_givens_of_the_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh: dict[str, Any]
 ) -> None:

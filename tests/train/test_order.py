@@ -210,13 +210,11 @@ def test_a_set_too_small_for_a_batch_is_refused_by_name() -> None:
 
 # ---- fresh givens
 
-WAYS = ["more", "fewer", "remask"]
+WAYS = ["more", "remask"]
 
 
 def draw(way: str, counts: np.ndarray, bounds: tuple[float, float], seed: tuple[int, ...], **shares: float) -> Any:
-    """Of puzzles that are changed in one way; those with fewer givens are all but the untouched ones."""
-    if way == "fewer":
-        shares["loosened"] = 1 - shares.get("untouched", 0.0)
+    """Of puzzles that are changed in one way."""
     return draw_given(counts, seed, **{way: bounds}, **shares)  # pyright: ignore[reportArgumentType]
 
 
@@ -228,13 +226,13 @@ def draw(way: str, counts: np.ndarray, bounds: tuple[float, float], seed: tuple[
     st.sampled_from(WAYS),
     st.integers(0, 2**40),
 )
-def test_drawn_givens_are_added_withheld_or_all_there_are(
+def test_drawn_givens_are_added_or_all_there_are(
     counts: list[int], bounds: list[float], untouched: float, way: str, seed: int
 ) -> None:
     arguments = (way, np.array(counts), (bounds[0], bounds[1]), (seed, 0, 5, 3))
     found = draw(*arguments, untouched=untouched)
     if found is None:
-        assert not bounds[1] or (way == "fewer" and untouched == 1)
+        assert not bounds[1]
         return
     assert bounds[1]
     given, masked = found
@@ -244,7 +242,7 @@ def test_drawn_givens_are_added_withheld_or_all_there_are(
         for part in np.split(given | masked, np.cumsum(counts)[:-1]):
             assert part.all() or not part.any()
     else:
-        assert not (masked if way == "more" else given).any()
+        assert not masked.any()
     again = draw(*arguments, untouched=untouched)
     assert (again[0] == given).all()
     assert (again[1] == masked).all()
@@ -267,7 +265,7 @@ def test_shares_of_givens_are_spread_evenly_between_their_bounds(bounds: tuple[f
 
 
 @pytest.mark.parametrize("untouched", [0.0, 0.25, 1.0])
-@pytest.mark.parametrize("way", ["more", "remask"])
+@pytest.mark.parametrize("way", WAYS)
 def test_a_share_of_the_puzzles_stays_untouched(untouched: float, way: str) -> None:
     given, masked = draw(way, np.full(4000, 60), (0.4, 0.6), (2, 5), untouched=untouched)
     still = ~(given | masked).reshape(4000, 60).any(1)
@@ -277,21 +275,9 @@ def test_a_share_of_the_puzzles_stays_untouched(untouched: float, way: str) -> N
     assert untouched > 0 or not still.any()
 
 
-def test_a_puzzle_has_more_givens_or_fewer_or_is_untouched() -> None:
-    found = draw_given(np.full(4000, 60), (2,), (0.5, 0.5), (0.3, 0.3), loosened=0.2, untouched=0.5)
-    assert found is not None
-    more, fewer = (flags.reshape(4000, 60).any(1) for flags in found)
-    assert not (more & fewer).any()
-    assert fewer.mean() == pytest.approx(0.2, abs=0.035)
-    assert more.mean() == pytest.approx(0.3, abs=0.035)
-    shares = [flags.reshape(4000, 60)[some].mean() for flags, some in zip(found, (more, fewer), strict=True)]
-    assert shares == pytest.approx([0.5, 0.3], abs=0.01)
-
-
 def test_without_shares_nothing_is_drawn() -> None:
     assert draw_given(np.array([4, 4]), (0,)) is None
-    assert draw_given(np.array([4, 4]), (0,), fewer=(0.1, 0.5), untouched=0.5) is None
-    assert draw_given(np.array([4, 4]), (0,), loosened=0.5) is None
+    assert draw_given(np.array([4, 4]), (0,), untouched=0.5) is None
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -208,7 +208,7 @@ def test_processes_share_batches_and_draws_without_gap_or_overlap(
         batch = order.batch(update)
         counts = np.concatenate(sizes)[batch]
         draws = draw_values(8, 6, 16, (0, 0, update, 1))
-        shares = (data.more_givens, data.fewer_givens, data.loosened, data.untouched, data.remask)
+        shares = (data.more_givens, data.untouched, data.remask)
         flags = draw_given(counts, (0, 0, update, 3), *shares)
         assert flags is not None
         given, masked = (np.split(flag, np.cumsum(counts)[:-1]) for flag in flags)

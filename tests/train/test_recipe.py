@@ -139,19 +139,16 @@ def test_an_unknown_key_is_an_error_that_names_the_nearest(tmp_path: Path, text:
         ("data.remask=[0, 2]", "data.remask is 0 to 2; shares from 0 to 1"),
         ("data.remask=[0.6, 0.5]", "data.remask is 0.6 to 0.5; shares from 0 to 1, the smaller one first"),
         ("data.remask=all", "data.remask is 'all'; two numbers"),
-        ("data.untouched=1.1", "data.untouched is 1.1 and loosened 0; they are shares, together at most 1"),
-        ("data.untouched=-0.1", "data.untouched is -0.1 and loosened 0; they are shares"),
-        ("data.loosened=1.5", "data.untouched is 0 and loosened 1.5; they are shares"),
-        ("data.loosened=-0.5", "data.untouched is 0 and loosened -0.5; they are shares"),
-        ("data.loosened=some", "data.loosened is 'some'; a number is expected"),
-        ("data.fewer_givens=[0.9, 1.2]", "data.fewer_givens is 0.9 to 1.2; shares from 0 to 1"),
-        ("data.fewer_givens=[0.5]", "data.fewer_givens is [0.5]; two numbers"),
+        ("data.untouched=1.1", "data.untouched is 1.1; it is a share, from 0 to 1"),
+        ("data.untouched=-0.1", "data.untouched is -0.1; it is a share"),
         ("data.untouched=[0, 1]", "data.untouched is [0, 1]; a number is expected"),
         ("train.steps=-1", "train.steps is -1; it cannot be negative"),
         ("train.steps=2.5", "train.steps is 2.5; a whole number is expected"),
-        ("train.graded=-1", "train.graded is -1; it cannot be negative"),
-        ("train.graded=[1, 2]", "train.graded is [1, 2]; a whole number is expected"),
         ("train.noise=-0.5", "train.noise is -0.5; it cannot be negative"),
+        (
+            "train.quiet=0.5",
+            "train.quiet is 0.5; it is a share of the puzzles that would start with noise, from 0 to 1",
+        ),
         ("train.noise=loud", "train.noise is 'loud'; a number is expected"),
         ("train.free_steps=4", "train.free_steps is 4; two numbers, as in [0, 1] is expected"),
         ("train.free_steps=[1]", "train.free_steps is [1]; two numbers, as in [0, 1] is expected"),
@@ -187,14 +184,8 @@ def test_a_value_of_the_wrong_type_or_size_is_refused(file: Path, change: str, w
 
 
 def test_givens_are_either_added_or_drawn(file: Path) -> None:
-    for other in ("more_givens", "fewer_givens"):
-        said = refusal(file, f"{other}=[0, 0.5]", "remask=[0.2, 0.5]")
-        assert said.startswith(
-            f"{file}: data.remask draws all givens, more_givens and fewer_givens change those there are"
-        )
-    assert "together at most 1" in refusal(file, "untouched=0.6", "loosened=0.5")
-    assert "loosened is 0.5, but fewer_givens says to withhold none" in refusal(file, "loosened=0.5")
-    assert "graded is 5, of 4 steps" in refusal(file, "train.steps=4", "train.graded=5")
+    said = refusal(file, "more_givens=[0, 0.5]", "remask=[0.2, 0.5]")
+    assert said.startswith(f"{file}: data.remask draws all givens, more_givens adds to those there are")
 
 
 @pytest.mark.parametrize(
@@ -271,7 +262,6 @@ def test_set_changes_a_value_by_its_whole_key_or_its_last_part(file: Path) -> No
             "untouched=1",
             "free_steps=[0,12]",
             "train.steps=8",
-            "graded=2",
             "noise=1",
         ],
     )
@@ -288,7 +278,7 @@ def test_set_changes_a_value_by_its_whole_key_or_its_last_part(file: Path) -> No
     assert recipe.data.more_givens == (0.0, 0.5)
     assert recipe.data.untouched == 1.0
     assert recipe.train.free_steps == (0, 12)
-    assert (recipe.train.steps, recipe.train.graded) == (8, 2)
+    assert recipe.train.steps == 8
     assert recipe.train.noise == 1.0
     assert [type(n) for n in (*recipe.data.more_givens, *recipe.train.free_steps)] == [float, float, int, int]
     assert recipe.model.steps == 32  # of the two keys of that name, the one that was asked for
@@ -350,8 +340,8 @@ def test_a_recipe_survives_json() -> None:
 
 def test_a_recipe_from_before_there_were_such_keys_means_the_same() -> None:
     new = {
-        "data": ["shares", "more_givens", "fewer_givens", "loosened", "untouched", "remask"],
-        "train": ["steps", "graded", "free_steps", "noise"],
+        "data": ["shares", "more_givens", "untouched", "remask"],
+        "train": ["steps", "free_steps", "noise"],
     }
     plain = tiny().as_json()
     for part, keys in new.items():
@@ -361,7 +351,6 @@ def test_a_recipe_from_before_there_were_such_keys_means_the_same() -> None:
     assert recipe == tiny()
     assert (recipe.data.shares, recipe.data.untouched, recipe.train.steps, recipe.train.noise) == ((), 0.0, 0, 0.0)
     assert recipe.data.more_givens == recipe.data.remask == recipe.train.free_steps == (0, 0)
-    assert (recipe.data.fewer_givens, recipe.data.loosened, recipe.train.graded) == ((0, 0), 0.0, 0)
 
 
 def test_a_recipe_survives_toml(tmp_path: Path) -> None:

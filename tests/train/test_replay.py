@@ -36,7 +36,7 @@ def make(kind: str, puzzles: Puzzles, device: str, steps: int = 2) -> Objective:
     config = MODELS[kind][1](**{**SMALL[kind], "steps": 9, **extra})
     torch.manual_seed(0)
     model: Model = build_model(puzzles.schema, config)
-    return Objective(model.to(device).train(), False, False, steps, graded=1)
+    return Objective(model.to(device).train(), False, False, steps)
 
 
 def batches(puzzles: Puzzles, sets: int, device: str, rounds: int = 2) -> list[Batch]:

@@ -55,15 +55,14 @@ def tiny(
 
 
 # For `rich`: another mask each time.
-REMASK = {"more_givens": [0, 0], "fewer_givens": [0, 0], "loosened": 0.0, "remask": [0.2, 0.7]}
+REMASK = {"more_givens": [0, 0], "remask": [0.2, 0.7]}
 
 
 def rich(kind: str = "grouped", *, data: Mapping[str, Any] | None = None, **train: Any) -> Recipe:
     """The same with boards of two sizes, fresh givens, free steps and noise."""
     sets = {"train": ["sudoku-4-train", "sudoku-6-train"], "shares": [3, 1], "more_givens": [0.1, 0.6]}
-    loose = {"fewer_givens": [0.2, 0.5], "loosened": 0.25, "untouched": 0.25}
-    how = {"steps": 3, "graded": 2, "free_steps": [0, 3], "noise": 0.4, **train}
-    return tiny(kind, data={**sets, **loose, **(data or {})}, **how)
+    how = {"steps": 3, "free_steps": [0, 3], "noise": 0.4, **train}
+    return tiny(kind, data={**sets, "untouched": 0.25, **(data or {})}, **how)
 
 
 def as_toml(recipe: Recipe) -> str:

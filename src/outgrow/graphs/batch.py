@@ -82,6 +82,13 @@ class Batch:
         """V."""
         return len(self.puzzle)
 
+    @property
+    def node_puzzle(self) -> Tensor:
+        """The puzzle each (variable, value) belongs to."""
+        total = sum(variables * values for variables, values in self.sizes)
+        puzzles = torch.arange(len(self), device=self.puzzle.device)
+        return puzzles.repeat_interleave(self.counts * self.num_values, output_size=total)
+
     @cached_property
     def max_values(self) -> int:
         """The largest K."""

@@ -44,9 +44,9 @@ class States(NamedTuple):
     cell: Tensor
 
 
-def add_noise(states: States, scale: float) -> States:
-    """The same with normal noise on hidden states and cells."""
-    if not scale:
+def add_noise(states: States, scale: float | Tensor) -> States:
+    """The same with normal noise on hidden states and cells; `scale` for all, or (N, 1) for each."""
+    if isinstance(scale, float | int) and not scale:
         return states
     hidden, cell = (t + scale * torch.randn_like(t) for t in (states.hidden, states.cell))
     return States(states.told, hidden, cell)

@@ -69,10 +69,8 @@ class NodeModel(nn.Module, ABC, Generic[Graph]):
         if draw is not None and draw.is_floating_point():
             return draw
         device = batch.puzzle.device
-        nodes = batch.counts * batch.num_values  # (B,)
-        total = sum(v * k for v, k in batch.sizes)
-        puzzle = torch.arange(len(batch), device=device).repeat_interleave(nodes, output_size=total)
-        place = torch.arange(total, device=device) - (nodes.cumsum(0) - nodes)[puzzle]
+        nodes, puzzle = batch.counts * batch.num_values, batch.node_puzzle
+        place = torch.arange(len(puzzle), device=device) - (nodes.cumsum(0) - nodes)[puzzle]
         seeds = torch.zeros_like(puzzle) if draw is None else draw[:, 0][puzzle]
         columns = torch.arange(self.inputs.num_embeddings - _KINDS, device=device)
         bits = _mix(_mix(_mix(seeds) + place).unsqueeze(1) + columns)

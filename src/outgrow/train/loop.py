@@ -166,7 +166,7 @@ class _Trainer:
                 raise OutgrowError(f"{run}: was trained on other data than {', '.join(self.data)} hold now; start anew")
         autocast = how.precision == "bf16" or (how.precision == "auto" and device.type == "cuda")
         objective = Objective(
-            self.model, how.multiplicity, autocast, how.steps or None, how.graded, how.noise, how.step_noise
+            self.model, how.multiplicity, autocast, how.steps or None, how.noise, how.quiet, how.step_noise
         )
         self.objective: nn.Module = objective
         self._begin = objective.begin
@@ -356,8 +356,6 @@ class _Trainer:
             self.puzzles.num_variables[together],
             (*drawn, 3),
             data.more_givens,
-            data.fewer_givens,
-            data.loosened,
             data.untouched,
             data.remask,
         )
@@ -417,7 +415,7 @@ class _Trainer:
             return "the loss is not finite", {}
         if not math.isfinite(gradient):
             return "the gradient is not finite", {}
-        steps = how.graded or how.steps or self.recipe.model.steps
+        steps = how.steps or self.recipe.model.steps
         guessing = max(progress.first_loss, steps * self.model.guessing(self.puzzles.max_values))
         if loss > _DIVERGED * guessing:
             return f"the loss is {loss:.4g}, far above that of guessing", {}

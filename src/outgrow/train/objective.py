@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from outgrow.csp import GroundCSP, judge_each
 from outgrow.graphs import Batch
 from outgrow.models import Model
-from outgrow.models.layers import States
+from outgrow.models.layers import States, add_noise
 
 __all__ = ["Losses", "Objective", "judge_output"]
 
@@ -42,8 +42,8 @@ class Objective(nn.Module):
         multiplicity: bool,
         autocast: bool,
         steps: int | None = None,
-        graded: int = 0,
         noise: float = 0.0,
+        quiet: float = 0.0,
         step_noise: float = 0.0,
     ) -> None:
         super().__init__()
@@ -51,8 +51,8 @@ class Objective(nn.Module):
         self._multiplicity = multiplicity
         self._autocast = autocast
         self._steps = steps
-        self._graded = graded
         self._noise = noise
+        self._quiet = quiet
         self._step_noise = step_noise
 
     def forward(
@@ -66,11 +66,10 @@ class Objective(nn.Module):
         with self._precision(batch):
             prepared: Any = self.model.prepare(batch, draw)
             if start is None:
-                start = self.model.start(prepared, self._noise)
+                start = self._start(prepared, batch)
             steps = list(self.model.walk(prepared, self._steps, start, self._step_noise))
-            scores = torch.stack([scores for _, scores in steps])
+            scores = torch.stack([scores for _, scores in steps]).float()
         reached = States(*(t.detach() for t in steps[-1][0]))
-        scores = scores[-self._graded :].float()  # all of them for 0
         output = scores[-1].detach().argmax(1) + 1
         target = batch.solutions
         if self._multiplicity:
@@ -90,17 +89,26 @@ class Objective(nn.Module):
         """The noisy beginning."""
         with self._precision(batch):
             prepared: Any = self.model.prepare(batch, draw)
-            return self.model.start(prepared, self._noise)
+            return self._start(prepared, batch)
 
     @torch.no_grad()
     def walk(self, batch: Batch, draw: Tensor | None, steps: int, start: States | None = None) -> States:
         """The states after so many ungraded steps from `start`, or from the noisy beginning."""
         with self._precision(batch):
             prepared: Any = self.model.prepare(batch, draw)
-            states = self.model.start(prepared, self._noise) if start is None else start
+            states = self._start(prepared, batch) if start is None else start
             for reached, _ in self.model.walk(prepared, steps, states, self._step_noise):
                 states = reached
         return states
+
+    def _start(self, prepared: Any, batch: Batch) -> States:
+        """The beginning: noisy, but for the puzzles that are drawn to be quiet."""
+        if not (self._noise and self._quiet):
+            return self.model.start(prepared, self._noise)
+        states = self.model.start(prepared)
+        puzzle = batch.puzzle if len(states.hidden) == batch.num_variables else batch.node_puzzle
+        loud = torch.rand(len(batch), device=puzzle.device) >= self._quiet
+        return add_noise(states, self._noise * loud[puzzle].unsqueeze(1))
 
     def _precision(self, batch: Batch) -> torch.autocast:
         return torch.autocast(batch.puzzle.device.type, torch.bfloat16, enabled=self._autocast)

@@ -102,8 +102,6 @@ def draw_given(
     counts: Ints,
     seed: tuple[int, ...],
     more: tuple[float, float] = (0.0, 0.0),
-    fewer: tuple[float, float] = (0.0, 0.0),
-    loosened: float = 0.0,
     untouched: float = 0.0,
     remask: tuple[float, float] = (0.0, 0.0),
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]] | None:
@@ -111,12 +109,10 @@ def draw_given(
 
     See `DataRecipe` for the shares. None where puzzles stay as they are.
     """
-    if not (more[1] or remask[1] or (fewer[1] and loosened)):
+    if not (more[1] or remask[1]):
         return None
     rng = np.random.default_rng(list(seed))
-    kind = rng.random(len(counts))
-    loose = np.repeat(kind < loosened, counts)
-    changed = np.repeat(kind >= loosened + untouched, counts)
+    changed = np.repeat(rng.random(len(counts)) >= untouched, counts)
     drawn = rng.random(int(counts.sum()))
 
     def below(bounds: tuple[float, float]) -> npt.NDArray[np.bool_]:
@@ -125,7 +121,8 @@ def draw_given(
     if remask[1]:
         masked = below(remask)
         return changed & ~masked, changed & masked
-    return changed & below(more), loose & below(fewer)
+    given = changed & below(more)
+    return given, np.zeros_like(given)
 
 
 def draw_steps(bounds: tuple[int, int], seed: tuple[int, ...]) -> int:

@@ -32,9 +32,6 @@ class DataRecipe:
         shares: how often the batch of an update comes from each training set, one number a set; by default as often as it has puzzles.
         more_givens: whenever a puzzle is learnt from, a random share of its open variables is given as well: the least and the largest
             share. A puzzle with one solution keeps it, and a minimal one becomes many.
-        fewer_givens: in the same way, a random share of the givens is withheld: the least and the largest share. Such a puzzle may have
-            many solutions. Meant to teach what can be deduced from what cannot; whether it helps is open (docs/experiments.md).
-        loosened: share of the puzzles that have fewer givens, and not more.
         untouched: share of the puzzles that stay as they are all the same.
         remask: whenever a puzzle is learnt from, another random share of its variables is masked: the least and the largest share, for
             puzzles of which any solution counts. [0, 0] for never.
@@ -47,8 +44,6 @@ class DataRecipe:
     valid_limit: int = 0
     shares: tuple[float, ...] = ()
     more_givens: tuple[float, float] = (0.0, 0.0)
-    fewer_givens: tuple[float, float] = (0.0, 0.0)
-    loosened: float = 0.0
     untouched: float = 0.0
     remask: tuple[float, float] = (0.0, 0.0)
 
@@ -58,20 +53,14 @@ class DataRecipe:
                 raise ValueError(f"{name} is {getattr(self, name)}; it cannot be negative")
         if self.shares and (len(self.shares) != len(self.train) or min(self.shares) <= 0):
             raise ValueError(f"shares has {len(self.shares)} numbers; one above 0 for each of {len(self.train)} sets")
-        for name in ("more_givens", "fewer_givens", "remask"):
+        for name in ("more_givens", "remask"):
             low, high = getattr(self, name)
             if not 0 <= low <= high <= 1:
                 raise ValueError(f"{name} is {low:g} to {high:g}; shares from 0 to 1, the smaller one first")
-        if not (self.untouched >= 0 <= self.loosened and self.untouched + self.loosened <= 1):
-            raise ValueError(
-                f"untouched is {self.untouched:g} and loosened {self.loosened:g}; they are shares, together at most 1"
-            )
-        if self.loosened and not self.fewer_givens[1]:
-            raise ValueError(f"loosened is {self.loosened:g}, but fewer_givens says to withhold none")
-        if self.remask[1] and (self.more_givens[1] or self.fewer_givens[1]):
-            raise ValueError(
-                "remask draws all givens, more_givens and fewer_givens change those there are; take one of them"
-            )
+        if not 0 <= self.untouched <= 1:
+            raise ValueError(f"untouched is {self.untouched:g}; it is a share, from 0 to 1")
+        if self.remask[1] and self.more_givens[1]:
+            raise ValueError("remask draws all givens, more_givens adds to those there are; take one of them")
 
 
 @dataclass(frozen=True)
@@ -97,8 +86,6 @@ class TrainRecipe:
         replay: on a GPU, record an update as a CUDA graph and replay it, where updates are alike: each set with puzzles of one size, one
             process, no multiplicity, no micro-batches.
         steps: steps of message passing with gradients in an update; 0 for the model's own number, which solving takes.
-        graded: the last so many of them are graded; 0 for all. Meant to spare early steps from learning to guess; whether it helps at
-            larger sizes is open (docs/experiments.md).
         free_steps: steps without gradients before them, drawn anew for each update: the fewest and the most. The model then learns
             from states that it gets itself into, and long runs stay on course.
         carry: puzzles stay for up to so many updates, each going on from the states that the last one reached, until they are solved; then
@@ -106,6 +93,7 @@ class TrainRecipe:
         inherit: the share of new puzzles that start from the states of the one whose place they take (with `carry`): from
             a solution, mostly, that is not theirs. So the model learns to take back what it was sure of.
         noise: standard deviation of normal noise on the states before the first step.
+        quiet: the share of puzzles that start without it, as they do in solving.
         step_noise: standard deviation of the same on hidden states after every step.
         multiplicity: take the loss against the model's own output where that is a valid solution.
         ema: decay of the exponential moving average of the weights; 0 for none.
@@ -136,11 +124,11 @@ class TrainRecipe:
     compile: bool = False
     replay: bool = False
     steps: int = 0
-    graded: int = 0
     free_steps: tuple[int, int] = (0, 0)
     carry: int = 0
     inherit: float = 0.0
     noise: float = 0.0
+    quiet: float = 0.0
     step_noise: float = 0.0
     multiplicity: bool = False
     ema: float = 0.999
@@ -169,7 +157,6 @@ class TrainRecipe:
             "max_seconds",
             "recoveries",
             "steps",
-            "graded",
             "carry",
             "noise",
             "step_noise",
@@ -185,8 +172,10 @@ class TrainRecipe:
             raise ValueError(
                 f"inherit is {self.inherit:g}; it is a share of the puzzles that carry lets in, from 0 to 1"
             )
-        if self.steps and self.graded > self.steps:
-            raise ValueError(f"graded is {self.graded}, of {self.steps} steps")
+        if not 0 <= self.quiet <= 1 or (self.quiet and not self.noise):
+            raise ValueError(
+                f"quiet is {self.quiet:g}; it is a share of the puzzles that would start with noise, from 0 to 1"
+            )
         if not self.lr > 0:
             raise ValueError(f"lr is {self.lr}; it must be above 0")
         if not 0 <= self.ema < 1:
