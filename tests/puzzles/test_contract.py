@@ -265,6 +265,22 @@ def test_drawings_show_every_value(name: str, number: int) -> None:
             fewer[i] = 0
             assert puzzle.draw(instance, fewer) != rows
             assert puzzle.draw_svg(instance, fewer) != picture
+    # What breaks a rule looks different from what does not, and is shown where it does.
+    kept = instance.givens > 0
+    for values in list(corruptions(instance, solved))[:: 3 * instance.size]:
+        if (np.array(values)[kept] != instance.givens[kept]).any():
+            if name != "coloring":
+                assert any(role == "broken" for row in puzzle.draw(instance, np.array(values)) for _, role in row)
+            continue
+        wrong = {i for _, pair in plain_conflicts(instance, values) for i in pair}
+        picture = puzzle.draw_svg(instance, np.array(values))
+        assert ("#d1242f" in picture) == bool(wrong)
+        if name != "coloring":
+            rows = puzzle.draw(instance, np.array(values))
+            shown = [role for row in rows for _, role in row if role in {"given", "found", "empty", "broken"}]
+            assert all((shown[i] == "broken") <= (i in wrong) for i in range(len(shown)))
+            assert all(shown[i] == "broken" for i in wrong if not instance.givens[i])
+    assert "#d1242f" not in puzzle.draw_svg(instance, solved)
     # What was found looks different from what was given.
     assert puzzle.draw(instance, solved) != puzzle.draw(instance.with_givens(solved), solved)
     assert puzzle.draw_svg(instance, solved) != puzzle.draw_svg(instance.with_givens(solved), solved)

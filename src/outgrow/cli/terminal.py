@@ -15,7 +15,14 @@ from outgrow.puzzles.instance import Values
 
 __all__ = ["board", "console", "track"]
 
-_STYLES = {"given": "bold", "found": "bright_blue", "empty": "dim", "rule": "dim", "sign": "yellow"}
+_STYLES = {
+    "given": "bold",
+    "found": "bright_blue",
+    "broken": "bold red",
+    "empty": "dim",
+    "rule": "dim",
+    "sign": "yellow",
+}
 _COLORS = ("red", "green", "blue", "yellow", "magenta", "cyan", "bright_red", "bright_green", "bright_blue", "white")
 
 console = Console(highlight=False, soft_wrap=True)

@@ -283,7 +283,11 @@ def _draw_svg(instance: Instance, values: Values) -> str:
     count = len(values)
     side = min(1600.0, 120 + 60 * math.sqrt(count))
     place = 24 + _layout(instance) * (side - 48)
-    parts = [svg_line(tuple(place[x - 1]), tuple(place[y - 1]), 0.8, "#999") for x, y in _edges(instance)]
+    parts: list[str] = []
+    for x, y in _edges(instance):
+        broken = values[x - 1] == values[y - 1] != 0
+        look = (2.5, "#d1242f") if broken else (0.8, "#999")
+        parts.append(svg_line(tuple(place[x - 1]), tuple(place[y - 1]), *look))
     for i, v in enumerate(values.tolist()):
         x, y = np.round(place[i], 2).tolist()
         fill = color_of(v - 1, instance.size) if v else "white"

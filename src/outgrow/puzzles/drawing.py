@@ -6,19 +6,25 @@ from html import escape
 
 import numpy as np
 
-from outgrow.puzzles.instance import Values
+from outgrow.puzzles.instance import Instance, Values
 
-__all__ = ["CELL", "cell_role", "color_of", "svg_document", "svg_line", "svg_text"]
+__all__ = ["CELL", "cell_roles", "color_of", "svg_document", "svg_line", "svg_text"]
 
 CELL = 36  # side of a cell in pixels
-_INK = {"given": "#1a1a1a", "found": "#1f6feb"}
+_INK = {"given": "#1a1a1a", "found": "#1f6feb", "broken": "#d1242f"}
 
 
-def cell_role(givens: Values, values: Values, i: int) -> str:
-    """'given', 'found' or 'empty'."""
-    if not values[i]:
-        return "empty"
-    return "given" if givens[i] else "found"
+def cell_roles(instance: Instance, values: Values) -> list[str]:
+    """'given', 'found' or 'empty', and 'broken' for what breaks a rule; a given does only where another one is against it, or where it was
+    changed."""
+    roles = np.where(values == 0, "empty", np.where(instance.givens > 0, "given", "found")).astype("<U6")
+    verdict = instance.judge(values)
+    for broken in verdict.broken:
+        pair = [broken.x, broken.y]
+        found = [i for i in pair if not instance.givens[i]]
+        roles[found or pair] = "broken"
+    roles[list(verdict.changed)] = "broken"
+    return roles.tolist()
 
 
 def color_of(index: int, count: int) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from outgrow.csp import GroundCSP, Groups, LiftedCSP
-from outgrow.puzzles.drawing import CELL, cell_role, svg_document, svg_line, svg_text
+from outgrow.puzzles.drawing import CELL, cell_roles, svg_document, svg_line, svg_text
 from outgrow.puzzles.instance import Format, Instance, Puzzle, Span, Values, neq
 from outgrow.puzzles.reading import MAX_LINE, Reader, Text, shorten
 from outgrow.puzzles.sudoku import name_cell, read_board
@@ -303,7 +303,7 @@ def _less(instance: Instance) -> set[tuple[int, int]]:
 
 
 def _grid(instance: Instance, values: Values) -> str:
-    rows = ("".join(text for text, _ in row).rstrip() for row in _draw(instance, values))
+    rows = ("".join(text for text, _ in row).rstrip() for row in _draw(instance, values, plain=True))
     return "\n".join(row for row in rows if row)
 
 
@@ -311,8 +311,9 @@ def _no_grid(instance: Instance) -> str:
     return "" if _less(instance) else "a Futoshiki without signs looks like a Sudoku; use json or sgt"
 
 
-def _draw(instance: Instance, values: Values) -> list[list[Span]]:
+def _draw(instance: Instance, values: Values, plain: bool = False) -> list[list[Span]]:
     size, less = instance.size, _less(instance)
+    roles = [""] * len(values) if plain else cell_roles(instance, values)
     pad = len(str(size))
     lines: list[list[Span]] = []
     for row in range(size):
@@ -321,7 +322,7 @@ def _draw(instance: Instance, values: Values) -> list[list[Span]]:
         for column in range(size):
             i = row * size + column
             text = str(values[i]) if values[i] else "."
-            cells.append((f"{text:>{pad}}", cell_role(instance.givens, values, i)))
+            cells.append((f"{text:>{pad}}", roles[i]))
             sign = "^" if (i, i + size) in less else "v" if (i + size, i) in less else " "
             below.append((f"{sign:>{pad}}", "sign"))
             if column + 1 < size:
@@ -352,7 +353,7 @@ def _to_json(instance: Instance, values: Values) -> str:
 
 
 def _draw_svg(instance: Instance, values: Values) -> str:
-    size, step = instance.size, CELL * 1.5
+    size, step, roles = instance.size, CELL * 1.5, cell_roles(instance, values)
     parts: list[str] = []
 
     def center(i: int) -> tuple[float, float]:
@@ -365,7 +366,7 @@ def _draw_svg(instance: Instance, values: Values) -> str:
             f'<rect x="{x - half:g}" y="{y - half:g}" width="{CELL}" height="{CELL}" fill="none" stroke="#333" stroke-width="1.5"/>'
         )
         if v:
-            parts.append(svg_text(x, y, str(v), cell_role(instance.givens, values, i)))
+            parts.append(svg_text(x, y, str(v), roles[i]))
     for low, high in sorted(_less(instance)):
         (x1, y1), (x2, y2) = center(low), center(high)
         dx, dy = np.sign(x2 - x1), np.sign(y2 - y1)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from outgrow.csp import GroundCSP, Groups, LiftedCSP
 from outgrow.errors import InputError
-from outgrow.puzzles.drawing import CELL, cell_role, svg_document, svg_line, svg_text
+from outgrow.puzzles.drawing import CELL, cell_roles, svg_document, svg_line, svg_text
 from outgrow.puzzles.instance import Format, Instance, Puzzle, Span, Values, neq
 from outgrow.puzzles.reading import MAX_LINE, Reader, Text, shorten
 
@@ -542,6 +542,7 @@ def _draw(instance: Instance, values: Values, plain: bool = False) -> list[list[
     """The board with rules between boxes."""
     size, (height, width) = instance.size, instance.shape
     symbols = _symbols(instance, values)
+    roles = [""] * len(symbols) if plain else cell_roles(instance, values)
     pad = max(map(len, symbols)) if size > len(SYMBOLS) else 1
     bar, cross, dash = ("|", "+", "-") if plain else ("│", "┼", "─")
     rule = cross.join(dash * ((pad + 1) * width + 1) for _ in range(size // width))
@@ -554,7 +555,7 @@ def _draw(instance: Instance, values: Values, plain: bool = False) -> list[list[
             if column and column % width == 0:
                 spans.append((f"{bar} ", "rule"))
             i = row * size + column
-            spans.append((f"{symbols[i]:>{pad}} ", cell_role(instance.givens, values, i)))
+            spans.append((f"{symbols[i]:>{pad}} ", roles[i]))
         lines.append(spans)
     return lines
 
@@ -562,7 +563,7 @@ def _draw(instance: Instance, values: Values, plain: bool = False) -> list[list[
 def _draw_svg(instance: Instance, values: Values) -> str:
     size, (height, width) = instance.size, instance.shape
     edge = size * CELL
-    symbols = _symbols(instance, values)
+    symbols, roles = _symbols(instance, values), cell_roles(instance, values)
     parts: list[str] = []
     for i in range(size + 1):
         at = 10 + i * CELL
@@ -572,7 +573,7 @@ def _draw_svg(instance: Instance, values: Values) -> str:
         if v:
             row, column = divmod(i, size)
             x, y = 10 + (column + 0.5) * CELL, 10 + (row + 0.5) * CELL
-            parts.append(svg_text(x, y, symbols[i], cell_role(instance.givens, values, i)))
+            parts.append(svg_text(x, y, symbols[i], roles[i]))
     return svg_document(edge + 20, edge + 20, parts)
 
 
