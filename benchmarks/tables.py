@@ -1,0 +1,172 @@
+"""The tables of README.md and docs/guide/grouped.md about the weights that come with outgrow, made from their results files.
+
+Each stands between marks, <!-- beyond --> and <!-- /beyond -->, and is written anew in place.
+
+    python benchmarks/tables.py [--check]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from outgrow.errors import OutgrowError
+from outgrow.evaluate import Evaluation, Row, paper_figure, read_results, table
+from outgrow.evaluate.paper import paper_set
+from outgrow.weights import Entry, read_catalog, steps_for
+from outgrow.writing import write_whole
+
+ROOT = Path(__file__).resolve().parents[1]
+MODELS = ("binarized", "multivalued")
+SHARES = ("50%", "90%", "99%", "100%")
+Measured = tuple[Entry, Sequence[Evaluation]]
+
+
+def markdown(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    """A table."""
+    rows = [f"| {' | '.join(line)} |\n" for line in (head, *body)]
+    return "".join([rows[0], "|---" * len(head) + "|\n", *rows[1:]])
+
+
+def by_set(evaluations: Sequence[Evaluation]) -> dict[str, list[Row]]:
+    """The rows of each set, fewest steps first."""
+    found: dict[str, list[Row]] = {}
+    for row in table(evaluations):
+        found.setdefault(row.dataset, []).append(row)
+    return {name: sorted(rows, key=lambda row: row.steps) for name, rows in found.items()}
+
+
+def solving(entry: Entry, rows: Sequence[Row]) -> Row | None:
+    """The row after as many steps as solving takes."""
+    return next((row for row in rows if row.steps == steps_for(entry, row.size)), None)
+
+
+def percent(mean: float, std: float, seeds: int) -> str:
+    return f"{100 * mean:.1f}" + (f" ± {100 * std:.1f}" if seeds > 1 else "")
+
+
+def worst(evaluations: Sequence[Evaluation], row: Row) -> float:
+    """The board accuracy of the worst seed."""
+    return min(s.board for e in evaluations for s in e.scores if (s.dataset, s.steps) == (row.dataset, row.steps))
+
+
+def paper(puzzle: str, dataset: str, size: int) -> str:
+    """The best that the paper reports for this set, and by which of its models."""
+    if dataset != paper_set(puzzle, size):
+        return "-"
+    found = [(f, model) for model in MODELS if (f := paper_figure(puzzle, model, size))]
+    parts = [f"{f.mean:.1f} ± {f.std:.1f}, {model}" for f, model in sorted(found, key=lambda p: -p[0].mean)[:1]]
+    if puzzle == "sudoku" and (tuned := paper_figure("sudoku-24", "multivalued", size)):
+        parts += [f"{tuned.mean:.1f} ± {tuned.std:.1f}, fine-tuned on 24x24"]
+    return "; ".join(parts) or "-"
+
+
+def beyond(measured: Sequence[Measured]) -> str:
+    """Every test set of every entry, beside the paper."""
+    body = []
+    for entry, evaluations in measured:
+        for name, rows in by_set(evaluations).items():
+            row = solving(entry, rows)
+            if row is None or not name.endswith("-test"):
+                continue
+            body.append(
+                [
+                    f"{entry.puzzle}, up to {entry.max_trained_values} values",
+                    f"`{name}`",
+                    str(row.steps),
+                    percent(row.board, row.board_std, row.seeds),
+                    f"{100 * worst(evaluations, row):.1f}",
+                    paper(entry.puzzle, name, row.size),
+                ]
+            )
+    head = ["trained on", "solves", "steps", "board accuracy %", "worst seed", "the paper's best"]
+    return markdown(head, body)
+
+
+def steps(measured: Sequence[Measured]) -> str:
+    """Board accuracy after several numbers of steps."""
+    every = sorted({row.steps for _, evaluations in measured for row in table(evaluations)})
+    body = []
+    for entry, evaluations in measured:
+        for name, rows in by_set(evaluations).items():
+            found = {row.steps: percent(row.board, row.board_std, row.seeds) for row in rows}
+            body.append([entry.name, f"`{name}`", *(found.get(n, "-") for n in every)])
+    return markdown(["weights", "set", *(f"{n} steps" for n in every)], body)
+
+
+def hard(measured: Sequence[Measured]) -> str:
+    """The hard sets, by whether singles suffice."""
+    body = []
+    for entry, evaluations in measured:
+        for name, rows in by_set(evaluations).items():
+            for row in rows if name.endswith("-hard") else ():
+                parts = [row.by_flag.get(f"singles={value}") for value in (1, 0)]
+                shown = [f"{percent(p[0], p[1], row.seeds)} of {p[2]}" if p else "-" for p in parts]
+                body.append(
+                    [entry.name, f"`{name}`", str(row.steps), percent(row.board, row.board_std, row.seeds), *shown]
+                )
+    return markdown(["weights", "set", "steps", "all", "singles suffice", "they do not"], body)
+
+
+def first(measured: Sequence[Measured]) -> str:
+    """When puzzles are first solved."""
+    body = []
+    for entry, evaluations in measured:
+        for name, rows in by_set(evaluations).items():
+            row = rows[-1]
+            if row.first_steps:
+                shares = [str(row.first_steps.get(share, "-")) for share in SHARES]
+                body.append([entry.name, f"`{name}`", f"{row.first_steps['solved']} of {row.count}", *shares])
+    return markdown(["weights", "set", "solved", *(f"{share} after" for share in SHARES)], body)
+
+
+PLACES: dict[str, list[tuple[str, Callable[[Sequence[Measured]], str]]]] = {
+    "README.md": [("beyond", beyond)],
+    "docs/guide/grouped.md": [("steps", steps), ("hard", hard), ("first", first)],
+}
+
+
+def read_measured(root: Path = ROOT, folder: Path | None = None) -> list[Measured]:
+    """The entries of the catalog with all that was measured of their recipes."""
+    return [(entry, read_results(root / entry.results)) for entry in read_catalog(folder).values()]
+
+
+def replace(text: str, name: str, content: str) -> str:
+    """The text with this between the marks of that name."""
+    before, mark, rest = text.partition(f"<!-- {name} -->\n")
+    _, end, after = rest.partition(f"<!-- /{name} -->")
+    if not (mark and end):
+        raise OutgrowError(f"no marks <!-- {name} --> and <!-- /{name} --> to write between")
+    return before + mark + content + end + after
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; the exit code is 1 if a table would change"
+    )
+    check = parser.parse_args(arguments).check
+    measured, changed = read_measured(), 0
+    if not measured:
+        print("the catalog has no weights: no tables")
+        return 0
+    for name, parts in PLACES.items():
+        path = ROOT / name
+        text = new = path.read_text()
+        try:
+            for mark, make in parts:
+                new = replace(new, mark, make(measured))
+        except OutgrowError as error:
+            print(f"{path}: {error}", file=sys.stderr)
+            return 2
+        changed += new != text
+        print(f"{name}: {'as it was' if new == text else 'differs' if check else 'written'}")
+        if new != text and not check:
+            write_whole(path, [new])
+    return 1 if check and changed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

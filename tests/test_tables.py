@@ -1,0 +1,106 @@
+"""The tables about the weights that come with outgrow say what the results files say."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from outgrow.errors import OutgrowError
+from outgrow.evaluate import Evaluation
+from outgrow.evaluate.metrics import Score
+from outgrow.weights import Entry
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="module")
+def tables() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("tables", ROOT / "benchmarks" / "tables.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def score(dataset: str, size: int, steps: int, board: float, **more: Any) -> Score:
+    return Score(dataset, "0" * 64, dataset.split("-")[0], size, 100, steps, board, 0.0, 1.0, board, False, **more)
+
+
+def measured() -> list[tuple[Entry, list[Evaluation]]]:
+    entry = Entry(
+        "big",
+        "big.safetensors",
+        "0" * 64,
+        "sudoku",
+        "grouped",
+        "sudoku-grouped",
+        1,
+        9,
+        ("sudoku-9-train",),
+        9,
+        "by nobody",
+        True,
+        ((16, 64), (25, 128)),
+        (),
+        "results/big.json",
+    )
+    evaluations = []
+    for seed, lost in enumerate((0.0, 0.1, 0.2)):
+        flags = {"singles=1": {"count": 60, "solved": 60}, "singles=0": {"count": 40, "solved": 20 + 2 * seed}}
+        when = {"solved": 90 - seed, "10%": 2, "50%": 5 + seed, "90%": 20, "99%": 30, "100%": 60}
+        scores = [
+            score("sudoku-9-17-test", 9, 64, 1.0 - lost, first_steps=when),
+            score("sudoku-16-test", 16, 64, 0.9 - lost),
+            score("sudoku-16-test", 16, 128, 0.95),
+            score("sudoku-25-test", 25, 64, 0.1),
+            score("sudoku-25-test", 25, 128, 0.5 - lost),
+            score("sudoku-16-hard", 16, 128, 0.4, by_flag=flags),
+        ]
+        evaluations.append(Evaluation(f"{seed}.safetensors", "grouped", "sudoku-grouped", seed, scores))
+    return [(entry, evaluations)]
+
+
+def test_every_test_set_stands_beside_the_paper_after_the_steps_that_solving_takes(tables: ModuleType) -> None:
+    head, rule, *rows = tables.beyond(measured()).splitlines()
+    assert head == "| trained on | solves | steps | board accuracy % | worst seed | the paper's best |"
+    assert rule == "|---|---|---|---|---|---|"
+    start = "| sudoku, up to 9 values |"
+    assert rows == [
+        f"{start} `sudoku-9-17-test` | 64 | 90.0 ± 10.0 | 80.0 | 99.1 ± 0.1, binarized |",
+        f"{start} `sudoku-16-test` | 64 | 80.0 ± 10.0 | 70.0 | 27.3 ± 23.8, binarized; 90.4 ± 3.5, fine-tuned on 24x24 |",
+        f"{start} `sudoku-25-test` | 128 | 40.0 ± 10.0 | 30.0 | 43.8 ± 14.4, fine-tuned on 24x24 |",
+    ]
+
+
+def test_steps_hard_sets_and_first_steps(tables: ModuleType) -> None:
+    rows = tables.steps(measured()).splitlines()
+    assert rows[0] == "| weights | set | 64 steps | 128 steps |"
+    assert rows[3] == "| big | `sudoku-16-test` | 80.0 ± 10.0 | 95.0 ± 0.0 |"
+    assert rows[2] == "| big | `sudoku-9-17-test` | 90.0 ± 10.0 | - |"
+    assert len(rows) == 6
+    *_, row = tables.hard(measured()).splitlines()
+    assert row == "| big | `sudoku-16-hard` | 128 | 40.0 ± 0.0 | 100.0 ± 0.0 of 60 | 55.0 ± 5.0 of 40 |"
+    *_, row = tables.first(measured()).splitlines()
+    assert row == "| big | `sudoku-9-17-test` | 88 of 100 | 7 | 20 | 30 | 60 |"  # the worst of the seeds
+
+
+def test_one_seed_has_no_spread(tables: ModuleType) -> None:
+    [(entry, evaluations)] = measured()
+    assert "| 64 | 100.0 | 100.0 | 99.1 ± 0.1, binarized |" in tables.beyond([(entry, evaluations[:1])])
+
+
+def test_a_table_is_written_between_its_marks(tables: ModuleType) -> None:
+    text = "a\n<!-- x -->\nold\n<!-- /x -->\nb\n"
+    assert tables.replace(text, "x", "new\n") == "a\n<!-- x -->\nnew\n<!-- /x -->\nb\n"
+    for broken in ("a", "<!-- x -->\n", "<!-- /x -->"):
+        with pytest.raises(OutgrowError, match="no marks <!-- x --> and <!-- /x -->"):
+            tables.replace(broken, "x", "new")
+
+
+def test_the_documents_show_what_was_measured(tables: ModuleType) -> None:
+    assert tables.main(["--check"]) == 0
