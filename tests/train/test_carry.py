@@ -131,6 +131,17 @@ def test_a_run_whose_puzzles_inherit(inherit: float, tmp_path: Path, monkeypatch
         assert torch.equal(start.hidden, before.states.hidden) == (inherit == 1.0)
 
 
+def test_who_inherits_differs_between_updates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = keep_losses(monkeypatch)
+    train(tiny("grouped", data={"valid": []}, updates=6, carry=1, inherit=0.5), tmp_path, device="cpu")
+    found = set()
+    for (_, _, before), (batch, start, _) in pairwise(kept):
+        assert start is not None
+        same = (start.hidden == before.states.hidden).all(1).view(len(batch), -1).all(1)
+        found.add(tuple(same.tolist()))
+    assert len(found) > 3
+
+
 def test_everything_is_written_down() -> None:
     carried = Carried(3, longest=4)
     assert carried.as_tensors() == {}

@@ -405,6 +405,15 @@ def still_losses(run: Path, **train_recipe: Any) -> list[float]:
     return [round(e["loss"], 5) for e in events(run, "update")]
 
 
+@pytest.mark.parametrize("how", [{}, {"free_steps": [2, 2]}, {"carry": 2}], ids=str)
+def test_quiet_puzzles_start_as_they_do_in_solving(tmp_path: Path, how: dict[str, Any]) -> None:
+    plain = still_losses(tmp_path / "plain", **how)
+    assert still_losses(tmp_path / "quiet", noise=0.5, quiet=1.0, **how) == plain
+    loud = still_losses(tmp_path / "loud", noise=0.5, **how)
+    some = still_losses(tmp_path / "some", noise=0.5, quiet=0.5, **how)
+    assert len({plain[0], loud[0], some[0]}) == 3
+
+
 def test_noise_is_a_function_of_seed_and_update(tmp_path: Path) -> None:
     calm = still_losses(tmp_path / "calm")
     assert max(calm) - min(calm) <= 2e-5
