@@ -213,6 +213,8 @@ def test_bands_of_edge_probabilities_leave_no_order_out() -> None:
         ("sudoku", 9, {"style": "extra", "levels": (80, 90)}, "1 to 81"),
         ("futoshiki", 5, {"box": (1, 5)}, "no boxes"),
         ("futoshiki", 5, {"fold": (0, 0, 2)}, "no folds"),
+        ("futoshiki", 5, {"style": "minimal", "search": True}, "minimal Sudokus alone"),
+        ("sudoku", 6, {"style": "masked", "search": True}, "minimal Sudokus alone"),
         ("sudoku", 4, {"fold": (1, 0, 2)}, "folds 1-0 of 2"),
         ("sudoku", 4, {"fold": (0, 2, 2)}, "0 to 1"),
         ("sudoku", 4, {"fold": (-1, 0, 2)}, "0 to 1"),
@@ -223,6 +225,25 @@ def test_settings_that_cannot_be_met_are_refused(
 ) -> None:
     with pytest.raises(OutgrowError, match=message):
         default_settings(puzzle, size, **{"count": 1, **changes})  # type: ignore[arg-type]
+
+
+def test_puzzles_that_need_search_are_the_minimal_ones_that_singles_do_not_solve(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    every = make_chunk(default_settings("sudoku", 8, 40, style="minimal", levels=(0, 0), seed=3), 0)
+    settings = default_settings("sudoku", 8, 8, style="minimal", levels=(0, 0), seed=3, search=True)
+    found = make_chunk(settings, 0)
+    expected = [r for r in every if not r.flags["singles"]][:8]  # of one random stream
+    assert len(found) == len(expected) == 8
+    for one, other in zip(found, expected, strict=True):
+        assert one.flags == other.flags == {"unique": 1, "minimal": 1, "singles": 0}
+        assert (one.solution == other.solution).all()
+        assert (one.given == other.given).all()
+    monkeypatch.setitem(MAX_TRIES, "search", 20)
+    with pytest.raises(
+        OutgrowError, match="no unique sudoku of size 4 in 20 boards with more than singles to solve it"
+    ):
+        make_chunk(default_settings("sudoku", 4, 1, style="minimal", levels=(0, 0), search=True), 0)
 
 
 def test_a_level_out_of_reach_is_an_error_and_not_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:

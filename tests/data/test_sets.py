@@ -55,10 +55,9 @@ def test_counts_are_the_papers() -> None:
 
 # The small hard sets: how many puzzles, the fewest and the most givens.
 MINIMAL = {
-    "sudoku-5-train": (5_000, 6, 11),
     "sudoku-6-train": (20_000, 8, 13),
+    "sudoku-6-search-train": (10_000, 8, 13),
     "sudoku-6-valid": (500, 8, 13),
-    "sudoku-7-train": (20_000, 14, 21),
     "sudoku-8-train": (20_000, 16, 23),
     "sudoku-9-minimal-train": (60_000, 20, 29),
     "sudoku-9-minimal-valid": (1_000, 21, 27),
@@ -265,6 +264,15 @@ def test_a_wrong_grade_is_found(tmp_path: Path) -> None:
         records[0].solution, records[0].given, flags={**records[0].flags, "singles": 1 - records[0].flags["singles"]}
     )
     assert any("graded" in p for p in verify_set(*plant(tmp_path, records, made), tmp_path).problems)
+
+
+def test_a_puzzle_that_needs_no_search_is_found(tmp_path: Path) -> None:
+    made = generate(default_settings("sudoku", 6, 30, style="minimal", levels=(0, 0)), tmp_path / "a.npz")
+    assert made.flags["singles"].any()
+    name, claims = plant(tmp_path, records_of(made), made)
+    assert verify_set(name, claims, tmp_path, quick=True).ok
+    claims["settings"] = {**claims["settings"], "search": True}
+    assert "singles solve some of them" in verify_set(name, claims, tmp_path, quick=True).problems
 
 
 def test_a_graph_that_needs_fewer_colors_is_found(tmp_path: Path) -> None:

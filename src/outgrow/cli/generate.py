@@ -25,6 +25,7 @@ from outgrow.puzzles import PUZZLES, render
     "--givens", type=RANGE, help="Minimal puzzles plus random givens, up to a number in this range, as 22-34."
 )
 @click.option("--minimal", is_flag=True, help="Dig until no given can be spared.")
+@click.option("--search", is_flag=True, help="Sudoku: minimal ones that naked and hidden singles do not solve.")
 @click.option("--any-solution", is_flag=True, help="Do not ask for a unique solution.")
 @click.option("--box", type=BOX, help="Sudoku: box rows x columns.")
 @click.option("--nodes", type=RANGE, help="Coloring: the number of nodes, as 40-100.")
@@ -50,6 +51,7 @@ def command(
     mask: tuple[int, int] | None,
     givens: tuple[int, int] | None,
     minimal: bool,
+    search: bool,
     any_solution: bool,
     box: tuple[int, int] | None,
     nodes: tuple[int, int] | None,
@@ -68,21 +70,24 @@ def command(
     Examples:
       outgrow generate sudoku --size 16 --count 3
       outgrow generate sudoku --size 9 --minimal --count 1000 --out hard.npz --jobs 2
+      outgrow generate sudoku --size 9 --search --format grid
       outgrow generate futoshiki --size 9 --mask 40-60 --format grid
       outgrow generate coloring --size 5 --nodes 40-80 --json
     """
     from outgrow.cli.terminal import track
     from outgrow.data.generate import default_settings, generate, make_chunks
 
-    if sum(map(bool, (mask, givens, minimal))) > 1:
-        raise OutgrowError("--mask, --givens and --minimal exclude each other")
+    if sum(map(bool, (mask, givens, minimal or search))) > 1:
+        raise OutgrowError("--mask, --givens and --minimal (--search) exclude each other")
     changes: dict[str, Any] = {}
     if mask:
         changes |= {"style": "masked", "levels": mask}
     if givens:
         changes |= {"style": "extra", "levels": givens}
-    if minimal:
+    if minimal or search:
         changes |= {"style": "minimal", "levels": (0, 0)}
+    if search:
+        changes |= {"search": True}
     if any_solution:
         changes |= {"unique": "free"}
     if box:

@@ -42,7 +42,7 @@ Rng = np.random.Generator
 CHUNK = 100
 # Boards (or graphs) tried for one puzzle before giving up: the settings ask for what does not exist. A mask level that
 # can be had comes with the first few boards; 22 givens at 9x9 take about thirty. 'fold': draws until one is in the fold.
-MAX_TRIES = {"masked": 40, "minimal": 40, "extra": 1_000, "graphs": 2_000, "fold": 10_000}
+MAX_TRIES = {"masked": 40, "minimal": 40, "search": 2_000, "extra": 1_000, "graphs": 2_000, "fold": 10_000}
 # Questions that dig() may spend on exchanges, once stuck, to reach a mask level near the minimum.
 EXCHANGES = 1_000
 # Up to this many (variable, value) literals questions are so small that they need no budget.
@@ -106,6 +106,7 @@ class Settings:
         box: Sudoku: box rows and columns.
         nodes: coloring: the first and last number of nodes, equally often.
         conflicts: the solver's budget for one question on boards that are not small.
+        search: Sudoku, minimal: only puzzles that naked and hidden singles do not solve.
         fold: Sudoku: (first, last, of): solved boards are dealt into `of` folds by their digests, those of the first to last are
             used, and no puzzle occurs twice. Sets of disjoint folds share no solution, however few boards there are.
     """
@@ -120,6 +121,7 @@ class Settings:
     box: tuple[int, int] | None = None
     nodes: tuple[int, int] | None = None
     conflicts: int = 20_000
+    search: bool | None = None
     fold: tuple[int, int, int] | None = None
 
     def as_json(self) -> dict[str, Any]:
@@ -185,6 +187,8 @@ def _checked(settings: Settings) -> Settings:
         raise OutgrowError(f"{settings.puzzle} has no boxes")
     if settings.nodes is not None and settings.puzzle != "coloring":
         raise OutgrowError(f"{settings.puzzle} has no nodes")
+    if settings.search and (settings.puzzle != "sudoku" or settings.style != "minimal"):
+        raise OutgrowError("whether singles solve it is asked of minimal Sudokus alone")
     if settings.fold is not None:
         if settings.puzzle != "sudoku":
             raise OutgrowError(f"{settings.puzzle} has no folds")
@@ -333,11 +337,12 @@ class _Boards:
 
     def one(self, level: int) -> Record:
         """One puzzle at a level of the settings."""
-        style = self.settings.style
+        style, search = self.settings.style, self.settings.search
+        tries = MAX_TRIES["search" if search else style]
         variables = self.solver.csp.num_variables
         flags: dict[str, int] = {"level": level} if style != "minimal" else {}
         target = variables - variables * level // 100 if style == "masked" else None
-        for _ in range(MAX_TRIES[style]):
+        for _ in range(tries):
             solution, less = self.sample()
             if self.settings.unique == "free":
                 return Record(solution, self.mask(target), *_pairs(less), flags=flags)
@@ -355,14 +360,16 @@ class _Boards:
                     if less is None:
                         found = _propagator(self.solver.csp).propagate(np.where(given, solution, 0))
                         flags["singles"] = int(found is not None and bool((found > 0).all()))
+                        if search and flags["singles"]:
+                            continue
                 return Record(solution, given, *_pairs(less), flags=flags)
             if self.settings.unique == "tried" and target is not None:
                 return Record(solution, self.mask(target), *_pairs(less), flags={**flags, "unique": 0})
         wish = {"masked": f"{level}% masked; ask for less", "extra": f"{level} givens; ask for more"}.get(
-            style, "dug to the end within the solver's budget"
+            style, "more than singles to solve it" if search else "dug to the end within the solver's budget"
         )
         raise OutgrowError(
-            f"no unique {self.settings.puzzle} of size {self.settings.size} in {MAX_TRIES[style]} boards with {wish}"
+            f"no unique {self.settings.puzzle} of size {self.settings.size} in {tries} boards with {wish}"
         )
 
     def mask(self, target: int | None) -> npt.NDArray[np.bool_]:

@@ -108,9 +108,8 @@ def _sets() -> Iterator[NamedSet]:
     yield named("futoshiki-15-test", "test", "futoshiki", 15, 200, levels=(30, 55))
     for size in (8, 10, 12):
         yield named(f"coloring-{size}-test", "test", "coloring", size, 200)
-    # Sizes between the others, whose boxes are their rows.
-    yield named("sudoku-5-train", "train", "sudoku", 5, 5_000, box=(1, 5), **hard)
-    yield named("sudoku-7-train", "train", "sudoku", 7, 20_000, box=(1, 7), **hard)
+    # One in twenty of the minimal ones: hard, and small.
+    yield named("sudoku-6-search-train", "train", "sudoku", 6, 10_000, search=True, **hard)
 
 
 SETS: dict[str, NamedSet] = {s.name: s for s in _sets()}

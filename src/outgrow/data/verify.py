@@ -59,6 +59,8 @@ def verify_set(
     problems = list(_check_header(name, dataset, claims, path))
     problems += _check_levels(dataset, claims.get("settings", {}))
     problems += _check_fold(dataset, claims.get("settings", {}))
+    if claims.get("settings", {}).get("search") and dataset.flags.get("singles", np.ones(1)).any():
+        problems.append("singles solve some of them")
     if not quick:
         done = 0
         starts = range(0, len(dataset), _CHUNK)
