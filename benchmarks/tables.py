@@ -129,9 +129,8 @@ PLACES: dict[str, list[tuple[str, Callable[[Sequence[Measured]], str]]]] = {
 
 
 def read_measured(root: Path = ROOT, folder: Path | None = None) -> list[Measured]:
-    """The entries of the catalog with all that was measured of their recipes; defaults first, then by puzzle."""
-    order = ("sudoku", "futoshiki", "coloring")
-    entries = sorted(read_catalog(folder).values(), key=lambda e: (not e.default, order.index(e.puzzle), e.name))
+    """The entries of the catalog with all that was measured of their recipes; defaults first, Sudoku before the others."""
+    entries = sorted(read_catalog(folder).values(), key=lambda e: (e.default, e.puzzle, e.name), reverse=True)
     return [(entry, read_results(root / entry.results)) for entry in entries]
 
 

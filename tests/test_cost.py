@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -11,18 +10,14 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from benchmark_files import load_benchmark
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture(scope="module")
 def cost() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("cost", ROOT / "benchmarks" / "cost.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_benchmark("cost")
 
 
 @pytest.mark.parametrize("size", [4, 6, 9])

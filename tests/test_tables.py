@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from benchmark_files import load_benchmark
 
 from outgrow.errors import OutgrowError
 from outgrow.evaluate import Evaluation
 from outgrow.evaluate.metrics import Score
 from outgrow.weights import Entry
 
-ROOT = Path(__file__).resolve().parents[1]
-
 
 @pytest.fixture(scope="module")
 def tables() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("tables", ROOT / "benchmarks" / "tables.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_benchmark("tables")
 
 
 def score(dataset: str, size: int, steps: int, board: float, **more: Any) -> Score:
@@ -100,6 +93,25 @@ def test_a_table_is_written_between_its_marks(tables: ModuleType) -> None:
     for broken in ("a", "<!-- x -->\n", "<!-- /x -->"):
         with pytest.raises(OutgrowError, match="no marks <!-- x --> and <!-- /x -->"):
             tables.replace(broken, "x", "new")
+
+
+def test_documents_that_differ_are_found_and_written(
+    tables: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "ROOT", tmp_path)
+    monkeypatch.setattr(tables, "read_measured", measured)
+    (tmp_path / "docs" / "guide").mkdir(parents=True)
+    for name, parts in tables.PLACES.items():
+        (tmp_path / name).write_text("".join(f"<!-- {mark} -->\nold\n<!-- /{mark} -->\n" for mark, _ in parts))
+    assert tables.main(["--check"]) == 1
+    assert "old" in (tmp_path / "README.md").read_text()
+    assert tables.main([]) == 0
+    assert "| 90.0 ± 10.0 | 80.0 |" in (tmp_path / "README.md").read_text()
+    assert tables.main(["--check"]) == 0
+    (tmp_path / "README.md").write_text((tmp_path / "README.md").read_text().replace("90.0", "99.0"))
+    assert tables.main(["--check"]) == 1
+    (tmp_path / "README.md").write_text("no marks")
+    assert tables.main([]) == 2
 
 
 def test_the_documents_show_what_was_measured(tables: ModuleType) -> None:

@@ -246,6 +246,13 @@ def test_puzzles_that_need_search_are_the_minimal_ones_that_singles_do_not_solve
         make_chunk(default_settings("sudoku", 4, 1, style="minimal", levels=(0, 0), search=True), 0)
 
 
+def test_what_cannot_be_made_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MAX_TRIES, "search", 20)
+    with pytest.raises(OutgrowError, match="no unique sudoku of size 4"):
+        generate(default_settings("sudoku", 4, 1, style="minimal", levels=(0, 0), search=True), tmp_path / "a.npz")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_level_out_of_reach_is_an_error_and_not_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MAX_TRIES, "masked", 3)
     monkeypatch.setattr("outgrow.data.generate.EXCHANGES", 10)

@@ -245,11 +245,16 @@ def generate(
     done = sum(map(len, chunks.values()))
     progress(done)
     missing = [i for i in range(settings.chunks) if i not in chunks]
-    for index, chunk in make_chunks(settings, missing, jobs):
-        chunk.save(parts / f"{index:05}.npz")
-        chunks[index] = chunk
-        done += len(chunk)
-        progress(done)
+    try:
+        for index, chunk in make_chunks(settings, missing, jobs):
+            chunk.save(parts / f"{index:05}.npz")
+            chunks[index] = chunk
+            done += len(chunk)
+            progress(done)
+    except OutgrowError:
+        if not chunks:  # nothing to go on from
+            shutil.rmtree(parts)
+        raise
     records = [chunks[i].record(j) for i in range(settings.chunks) for j in range(len(chunks[i]))]
     dataset = _dataset(settings, records)
     dataset.save(path)

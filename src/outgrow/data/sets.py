@@ -108,7 +108,7 @@ def _sets() -> Iterator[NamedSet]:
     yield named("futoshiki-15-test", "test", "futoshiki", 15, 200, levels=(30, 55))
     for size in (8, 10, 12):
         yield named(f"coloring-{size}-test", "test", "coloring", size, 200)
-    # One in twenty of the minimal ones: hard, and small.
+    # About one in twenty of the minimal ones: hard, and small.
     yield named("sudoku-6-search-train", "train", "sudoku", 6, 10_000, search=True, **hard)
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from outgrow.csp import LiftedCSP
 from outgrow.errors import InputError
-from outgrow.puzzles.drawing import color_of, svg_document, svg_line, svg_text
+from outgrow.puzzles.drawing import BROKEN, color_of, svg_document, svg_line, svg_text
 from outgrow.puzzles.instance import Format, Instance, Puzzle, Span, Values, neq
 from outgrow.puzzles.reading import Reader, Text, shorten
 
@@ -286,7 +286,7 @@ def _draw_svg(instance: Instance, values: Values) -> str:
     parts: list[str] = []
     for x, y in _edges(instance):
         broken = values[x - 1] == values[y - 1] != 0
-        look = (2.5, "#d1242f") if broken else (0.8, "#999")
+        look = (2.5, BROKEN) if broken else (0.8, "#999")
         parts.append(svg_line(tuple(place[x - 1]), tuple(place[y - 1]), *look))
     for i, v in enumerate(values.tolist()):
         x, y = np.round(place[i], 2).tolist()

@@ -8,10 +8,11 @@ import numpy as np
 
 from outgrow.puzzles.instance import Instance, Values
 
-__all__ = ["CELL", "cell_roles", "color_of", "svg_document", "svg_line", "svg_text"]
+__all__ = ["BROKEN", "CELL", "cell_roles", "color_of", "svg_document", "svg_line", "svg_text"]
 
 CELL = 36  # side of a cell in pixels
-_INK = {"given": "#1a1a1a", "found": "#1f6feb", "broken": "#d1242f"}
+BROKEN = "#d1242f"  # the ink of what breaks a rule
+_INK = {"given": "#1a1a1a", "found": "#1f6feb", "broken": BROKEN}
 
 
 def cell_roles(instance: Instance, values: Values) -> list[str]:
