@@ -17,6 +17,7 @@ import pytest
 
 from outgrow.csp.exact import ExactSolver
 from outgrow.data import load_dataset
+from outgrow.data.file import Record
 from outgrow.data.generate import (
     CHUNK,
     EDGE_PROBABILITY,
@@ -215,6 +216,15 @@ def test_bands_of_edge_probabilities_leave_no_order_out() -> None:
         ("futoshiki", 5, {"fold": (0, 0, 2)}, "no folds"),
         ("futoshiki", 5, {"style": "minimal", "search": True}, "minimal Sudokus alone"),
         ("sudoku", 6, {"style": "masked", "search": True}, "minimal Sudokus alone"),
+        ("sudoku", 9, {"signs": (0, 4)}, "no signs"),
+        ("futoshiki", 5, {"signs": (4, 3)}, "signs 4-3"),
+        ("futoshiki", 5, {"signs": (-1, 3)}, "0 to 40"),
+        ("futoshiki", 5, {"signs": (0, 41)}, "0 to 40"),
+        ("futoshiki", 5, {"degrees": (4, 8)}, "no degrees"),
+        ("coloring", 9, {"degrees": (8, 9)}, "range of nodes"),
+        ("coloring", 4, {"degrees": (9, 8)}, "degrees 9-8"),
+        ("coloring", 4, {"degrees": (0, 8)}, "from 1 on"),
+        ("coloring", 4, {"degrees": (4, 8), "nodes": (7, 20)}, "at least 8"),
         ("sudoku", 4, {"fold": (1, 0, 2)}, "folds 1-0 of 2"),
         ("sudoku", 4, {"fold": (0, 2, 2)}, "0 to 1"),
         ("sudoku", 4, {"fold": (-1, 0, 2)}, "0 to 1"),
@@ -244,6 +254,36 @@ def test_puzzles_that_need_search_are_the_minimal_ones_that_singles_do_not_solve
         OutgrowError, match="no unique sudoku of size 4 in 20 boards with more than singles to solve it"
     ):
         make_chunk(default_settings("sudoku", 4, 1, style="minimal", levels=(0, 0), search=True), 0)
+
+
+def test_futoshikis_have_as_many_signs_as_asked_for() -> None:
+    def made(**changes: object) -> list[Record]:
+        return list(make_chunk(default_settings("futoshiki", 5, 60, style="minimal", levels=(0, 0), **changes), 0))  # type: ignore[arg-type]
+
+    assert {len(r.pairs) for r in made()} == {10}
+    assert {len(r.pairs) for r in made(signs=(0, 3))} == {0, 1, 2, 3}
+    every = made(signs=(10, 10))
+    assert all((a.solution == b.solution).all() for a, b in zip(every, made(), strict=True))  # no draw is spent on it
+    for record in made(signs=(40, 40))[:3]:  # all there are
+        assert len({tuple(sorted(pair)) for pair in record.pairs.tolist()}) == 40
+        assert (record.solution[record.pairs[:, 0]] < record.solution[record.pairs[:, 1]]).all()
+
+
+def test_graphs_around_a_coloring_have_the_degrees_asked_for() -> None:
+    settings = default_settings("coloring", 3, 200, nodes=(30, 60), degrees=(8, 24), seed=5)
+    found = make_chunk(settings, 0)
+    degrees = np.array([2 * len(r.pairs) / len(r.solution) for r in found])
+    assert degrees.min() > 5
+    assert degrees.max() < 28
+    assert 12 < np.median(degrees) < 16  # evenly by their logarithms: about the root of 8 * 24
+    for record in found[:20]:
+        assert (record.solution[record.pairs[:, 0]] != record.solution[record.pairs[:, 1]]).all()
+        assert record.flags["chromatic"] == 3
+    # More than the classes can have between them: all there are.
+    full = make_chunk(default_settings("coloring", 3, 4, nodes=(9, 9), degrees=(50, 60)), 0)
+    for record in full:
+        classes = np.bincount(record.solution, minlength=4)[1:]
+        assert len(record.pairs) == (9 * 9 - (classes**2).sum()) // 2
 
 
 def test_what_cannot_be_made_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

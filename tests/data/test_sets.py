@@ -55,12 +55,16 @@ def test_counts_are_the_papers() -> None:
 
 # The small hard sets: how many puzzles, the fewest and the most givens.
 MINIMAL = {
+    "sudoku-2-train": (100, 1, 1),
+    "sudoku-3-train": (500, 2, 3),
     "sudoku-6-train": (20_000, 8, 13),
     "sudoku-6-search-train": (10_000, 8, 13),
     "sudoku-6-valid": (500, 8, 13),
     "sudoku-8-train": (20_000, 16, 23),
     "sudoku-9-minimal-train": (60_000, 20, 29),
     "sudoku-9-minimal-valid": (1_000, 21, 27),
+    "futoshiki-2-train": (100, 0, 1),
+    "futoshiki-3-train": (1_000, 0, 3),
     "futoshiki-4-train": (2_000, 0, 5),
     "futoshiki-5-train": (10_000, 1, 7),
     "futoshiki-6-minimal-train": (30_000, 3, 12),
@@ -91,6 +95,15 @@ def test_graphs_of_three_colors_need_all_of_them() -> None:
     assert (len(dataset), dataset.size, nodes.min(), nodes.max()) == (10_000, 3, 20, 100)
     assert (dataset.flags["chromatic"] == 3).all()
     assert (dataset.flags["level"].min(), dataset.flags["level"].max()) == (30, 70)
+
+
+def test_graphs_of_two_colors_are_around_a_coloring() -> None:
+    dataset = load_dataset(FOLDER / "coloring-2-train.npz")
+    assert (len(dataset), dataset.num_variables.min(), dataset.num_variables.max()) == (2_000, 10, 40)
+    degrees = [2 * len(r.pairs) / len(r.solution) for r in records_of(dataset)]
+    assert (dataset.flags["level"].min(), dataset.flags["level"].max()) == (30, 70)
+    assert 0.5 < min(degrees) < 2
+    assert 15 < max(degrees) < 20
 
 
 @pytest.mark.parametrize("name", HERE)

@@ -30,6 +30,12 @@ from outgrow.puzzles import PUZZLES, render
 @click.option("--box", type=BOX, help="Sudoku: box rows x columns.")
 @click.option("--nodes", type=RANGE, help="Coloring: the number of nodes, as 40-100.")
 @click.option(
+    "--degrees",
+    type=RANGE,
+    help="Coloring: draw the coloring first, then so many edges to a node, on average; as 8-40.",
+)
+@click.option("--signs", type=RANGE, help="Futoshiki: the number of signs, as 0-12.  [default: twice the size]")
+@click.option(
     "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes; they do not change the result."
 )
 @click.option(
@@ -55,6 +61,8 @@ def command(
     any_solution: bool,
     box: tuple[int, int] | None,
     nodes: tuple[int, int] | None,
+    degrees: tuple[int, int] | None,
+    signs: tuple[int, int] | None,
     jobs: int,
     out: str | None,
     force: bool,
@@ -72,7 +80,9 @@ def command(
       outgrow generate sudoku --size 9 --minimal --count 1000 --out hard.npz --jobs 2
       outgrow generate sudoku --size 9 --search --format grid
       outgrow generate futoshiki --size 9 --mask 40-60 --format grid
+      outgrow generate futoshiki --size 6 --minimal --signs 0-4
       outgrow generate coloring --size 5 --nodes 40-80 --json
+      outgrow generate coloring --size 4 --nodes 20-60 --degrees 8-40 --json
     """
     from outgrow.cli.terminal import track
     from outgrow.data.generate import default_settings, generate, make_chunks
@@ -94,6 +104,10 @@ def command(
         changes |= {"box": box}
     if nodes:
         changes |= {"nodes": nodes}
+    if degrees:
+        changes |= {"degrees": degrees}
+    if signs:
+        changes |= {"signs": signs}
     settings = default_settings(puzzle, size, count, seed, **changes)
     if out and Path(out).exists() and not force:
         raise OutgrowError(f"{out}: exists; --force replaces it")

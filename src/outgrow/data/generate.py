@@ -105,6 +105,9 @@ class Settings:
         unique: 'proven' (puzzles without proof are thrown away), 'tried' (kept, with flag 0) or 'free' (not asked).
         box: Sudoku: box rows and columns.
         nodes: coloring: the first and last number of nodes, equally often.
+        degrees: coloring: the coloring is drawn first, then edges between its classes: so many to a node, on average; from the first
+            number to the last, evenly by their logarithms. By default edges are drawn, as many as random graphs of so many colors have.
+        signs: Futoshiki: the fewest and the most, equally often; 2K by default.
         conflicts: the solver's budget for one question on boards that are not small.
         search: Sudoku, minimal: only puzzles that naked and hidden singles do not solve.
         fold: Sudoku: (first, last, of): solved boards are dealt into `of` folds by their digests, those of the first to last are
@@ -120,6 +123,8 @@ class Settings:
     unique: Literal["proven", "tried", "free"] = "proven"
     box: tuple[int, int] | None = None
     nodes: tuple[int, int] | None = None
+    degrees: tuple[int, int] | None = None
+    signs: tuple[int, int] | None = None
     conflicts: int = 20_000
     search: bool | None = None
     fold: tuple[int, int, int] | None = None
@@ -162,10 +167,13 @@ def default_settings(puzzle: str, size: int, count: int, seed: int = 0, **change
             settings = replace(settings, unique="tried")
     elif puzzle == "coloring":
         bands = EDGE_PROBABILITY.get(size)
-        if bands is None:
+        if bands is None and not changes.get("degrees"):
             known = ", ".join(map(str, EDGE_PROBABILITY))
-            raise OutgrowError(f"no edge probabilities are known for {size} colors; there are for {known}")
-        settings = replace(settings, nodes=(bands[0][0], bands[-1][1]), unique="free")
+            raise OutgrowError(
+                f"no edge probabilities are known for {size} colors; there are for {known}. "
+                "Name the nodes and their degrees, as in --nodes 40-60 --degrees 8-16"
+            )
+        settings = replace(settings, nodes=(bands[0][0], bands[-1][1]) if bands else None, unique="free")
     settings = replace(settings, **changes)
     if settings.unique == "tried" and settings.style != "masked":
         settings = replace(settings, unique="proven")
@@ -187,6 +195,19 @@ def _checked(settings: Settings) -> Settings:
         raise OutgrowError(f"{settings.puzzle} has no boxes")
     if settings.nodes is not None and settings.puzzle != "coloring":
         raise OutgrowError(f"{settings.puzzle} has no nodes")
+    if settings.degrees is not None:
+        if settings.puzzle != "coloring":
+            raise OutgrowError(f"{settings.puzzle} has no degrees")
+        if not 1 <= settings.degrees[0] <= settings.degrees[1]:
+            low, high = settings.degrees
+            raise OutgrowError(f"degrees {low}-{high}: numbers from 1 on, the smaller one first")
+    if settings.signs is not None:
+        if settings.puzzle != "futoshiki":
+            raise OutgrowError(f"{settings.puzzle} has no signs")
+        most = 2 * settings.size * (settings.size - 1)
+        if not 0 <= settings.signs[0] <= settings.signs[1] <= most:
+            low, high = settings.signs
+            raise OutgrowError(f"signs {low}-{high}: numbers from 0 to {most}, the smaller one first")
     if settings.search and (settings.puzzle != "sudoku" or settings.style != "minimal"):
         raise OutgrowError("whether singles solve it is asked of minimal Sudokus alone")
     if settings.fold is not None:
@@ -211,8 +232,13 @@ def _checked(settings: Settings) -> Settings:
             raise OutgrowError("coloring puzzles are masked, and any valid coloring counts")
         if settings.nodes is None or settings.nodes[0] > settings.nodes[1]:
             raise OutgrowError("coloring needs a range of nodes, as in --nodes 40-100")
-        for nodes in settings.nodes:
-            _edge_probability(settings.size, nodes)
+        if settings.degrees is None:
+            for nodes in settings.nodes:
+                _edge_probability(settings.size, nodes)
+        elif settings.nodes[0] < 2 * settings.size:
+            raise OutgrowError(
+                f"{settings.nodes[0]} nodes are few for {settings.size} colors; at least {2 * settings.size}"
+            )
     return settings
 
 
@@ -449,7 +475,7 @@ class _Sudokus(_Boards):
 
 
 class _Futoshikis(_Boards):
-    """Latin squares with 2K signs between random neighbors; they count when uniqueness is proven."""
+    """Latin squares with signs between random neighbors; they count when uniqueness is proven."""
 
     def __init__(self, settings: Settings, rng: Rng) -> None:
         empty = np.zeros(settings.size**2, dtype=np.int16)
@@ -459,7 +485,9 @@ class _Futoshikis(_Boards):
         size = self.settings.size
         solution = sample_latin_square(size, self.rng).ravel()
         pairs = futoshiki.adjacent_pairs(size)
-        pairs = pairs[self.rng.permutation(len(pairs))[: 2 * size]]
+        low, high = self.settings.signs or (2 * size, 2 * size)
+        count = low if low == high else int(self.rng.integers(low, high + 1))
+        pairs = pairs[self.rng.permutation(len(pairs))[:count]]
         rising = solution[pairs[:, 0]] < solution[pairs[:, 1]]
         return solution, np.where(rising[:, None], pairs, pairs[:, ::-1])
 
@@ -479,14 +507,16 @@ def _edge_probability(colors: int, nodes: int) -> tuple[float, float]:
 
 def _make_coloring(settings: Settings, nodes: int, level: int, rng: Rng) -> Record:
     """A random graph whose chromatic number is proven to be the size, with a coloring, partly masked."""
-    low, high = _edge_probability(settings.size, nodes)
     budget = Budget(conflicts=settings.conflicts)
     empty = np.zeros(nodes, dtype=np.int16)
     for _ in range(MAX_TRIES["graphs"]):
-        edges = sample_graph(nodes, rng.uniform(low, high), rng)
-        with ExactSolver(coloring.build(edges, empty, settings.size).csp, "glucose4") as solver:
-            drawn = rng.integers(1, settings.size + 1, nodes)
-            solution = solver.solve(budget=budget, hints=drawn, break_symmetry=True).assignment
+        if settings.degrees:
+            edges, solution = _plant(settings.degrees, settings.size, nodes, rng)
+        else:
+            edges = sample_graph(nodes, rng.uniform(*_edge_probability(settings.size, nodes)), rng)
+            with ExactSolver(coloring.build(edges, empty, settings.size).csp, "glucose4") as solver:
+                drawn = rng.integers(1, settings.size + 1, nodes)
+                solution = solver.solve(budget=budget, hints=drawn, break_symmetry=True).assignment
         if solution is None:
             continue
         with ExactSolver(coloring.build(edges, empty, settings.size - 1).csp, "glucose4") as solver:
@@ -499,6 +529,18 @@ def _make_coloring(settings: Settings, nodes: int, level: int, rng: Rng) -> Reco
     raise OutgrowError(
         f"no graph of {nodes} nodes with chromatic number {settings.size} in {MAX_TRIES['graphs']} tries"
     )
+
+
+def _plant(
+    degrees: tuple[int, int], colors: int, nodes: int, rng: Rng
+) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]:
+    """A coloring (V,), and edges (E, 2) between nodes of different colors."""
+    solution = rng.integers(1, colors + 1, nodes)
+    edges = sample_graph(nodes, 1.0, rng)
+    edges = edges[solution[edges[:, 0]] != solution[edges[:, 1]]]
+    low, high = np.log(degrees)
+    wanted = nodes * np.exp(rng.uniform(low, high)) / 2
+    return edges[rng.random(len(edges)) * len(edges) < wanted], solution
 
 
 def sample_puzzles(

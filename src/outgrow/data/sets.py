@@ -110,6 +110,12 @@ def _sets() -> Iterator[NamedSet]:
         yield named(f"coloring-{size}-test", "test", "coloring", size, 200)
     # About one in twenty of the minimal ones: hard, and small.
     yield named("sudoku-6-search-train", "train", "sudoku", 6, 10_000, search=True, **hard)
+    # Tiny: beside them, no average over a group tells one candidate from two. There are few such boards, so many come again and again.
+    yield named("sudoku-2-train", "train", "sudoku", 2, 100, box=(1, 2), **hard)
+    yield named("sudoku-3-train", "train", "sudoku", 3, 500, box=(1, 3), **hard)
+    yield named("futoshiki-2-train", "train", "futoshiki", 2, 100, signs=(0, 1), **hard)
+    yield named("futoshiki-3-train", "train", "futoshiki", 3, 1_000, signs=(0, 4), **hard)
+    yield named("coloring-2-train", "train", "coloring", 2, 2_000, nodes=(10, 40), degrees=(2, 16), levels=(30, 70))
 
 
 SETS: dict[str, NamedSet] = {s.name: s for s in _sets()}

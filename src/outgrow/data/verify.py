@@ -195,8 +195,9 @@ class _Checker:
         if not instance.judge(solution).solved:
             yield "its solution breaks a rule"
             return
-        if self.dataset.puzzle == "futoshiki" and len(record.pairs) != 2 * self.dataset.size:
-            yield f"{len(record.pairs)} signs, not {2 * self.dataset.size}"
+        low, high = self.settings.get("signs") or (2 * self.dataset.size,) * 2
+        if self.dataset.puzzle == "futoshiki" and not low <= len(record.pairs) <= high:
+            yield f"{len(record.pairs)} signs, not {low if low == high else f'{low} to {high}'}"
         if self.dataset.puzzle == "coloring" and record.flags.get("chromatic") != self.dataset.size:
             yield "no chromatic number is recorded"
         if "chromatic" in record.flags:

@@ -25,6 +25,7 @@ from outgrow.models import Model
 from outgrow.provenance import provenance
 from outgrow.puzzles import PUZZLES
 from outgrow.train.curves import LOG_NAME, read_log
+from outgrow.train.processes import products
 from outgrow.weights import Loaded, load_weights
 
 __all__ = ["FirstSteps", "evaluate", "form_for", "open_weights", "predict"]
@@ -160,13 +161,14 @@ def evaluate(
     loaded = open_weights(weights, datasets)
     began = time.monotonic()
     scores: list[Score] = []
+    on_gpu = torch.device(device).type == "cuda"
     before = 0
 
     def told(done: int) -> None:
         progress(before + done)
 
     for name, dataset in datasets.items():
-        with memory_errors("puzzles of this size need a device with more"):
+        with products("high" if on_gpu else "highest"), memory_errors("puzzles of this size need a device with more"):
             first = FirstSteps() if first_steps else None
             found = predict(
                 loaded.model,
@@ -197,6 +199,7 @@ def evaluate(
         scores=scores,
         provenance={
             **provenance(str(device), seconds=round(time.monotonic() - began, 1)),
+            "precision": "tf32" if on_gpu else "fp32",
             "trained": info,
             "recipe": recipe,
             **_curve(Path(weights).parent),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from weakref import WeakKeyDictionary
 
 import torch
+from torch import Tensor
 
 from outgrow.errors import OutgrowError
 from outgrow.graphs.batch import Batch, GroupTables
@@ -44,10 +45,12 @@ class GroupedGraph(BinarizedGraph):
     Attributes:
         groups: every group of variables, once for each value: {(j, l), (j', l), ...}.
         values: every variable's own group: {(j, l), (j, l'), ...}.
+        crowd: by what logits of nodes are multiplied and what is added (N, 1 each), where groups are to seem larger than they are.
     """
 
     groups: tuple[NodeGroups, ...]
     values: NodeGroups
+    crowd: tuple[Tensor, Tensor] | None = field(default=None, kw_only=True)
 
     @cached_property
     def roster(self) -> Roster:

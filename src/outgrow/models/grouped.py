@@ -24,11 +24,12 @@ from torch import Tensor, nn
 from outgrow.graphs import Batch, GroupedGraph, Schema, group_nodes
 from outgrow.kernels import exchange
 from outgrow.models.layers import MessageFunctions, Use, check_config
-from outgrow.models.nodes import NodeModel
+from outgrow.models.nodes import NodeModel, uniform
 
 __all__ = ["Grouped", "GroupedConfig"]
 
 _VALUES = "values"
+_MOST_CROWDED = 16
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class GroupedConfig:
         dropout: share of message elements dropped in training.
         marks: C, random numbers by which nodes can be told apart; other ones for every puzzle of every update in training. Without any,
             nodes that hear the same are the same.
+        crowd: in training, groups seem up to so many times as large as they are: members count several times. For models with marks.
     """
 
     width: int = 96
@@ -49,9 +51,14 @@ class GroupedConfig:
     heads: int = 4
     dropout: float = 0.0
     marks: int = 0
+    crowd: float = 1.0
 
     def __post_init__(self) -> None:
         check_config(self)
+        if not 1 <= self.crowd <= _MOST_CROWDED:
+            raise ValueError(f"crowd is {self.crowd}; it goes from 1 to {_MOST_CROWDED}")
+        if self.crowd > 1 and not self.marks:
+            raise ValueError("crowd is drawn with the marks; have some")
 
 
 class Grouped(NodeModel[GroupedGraph]):
@@ -83,6 +90,8 @@ class Grouped(NodeModel[GroupedGraph]):
         graph = group_nodes(batch, self.schema.groups, self._constraint, self._relation)
         if self.marked:
             graph = replace(graph, marks=self.mark(batch, draw))
+            if self.training and self.config.crowd > 1 and draw is not None and not draw.is_floating_point():
+                graph = replace(graph, crowd=self._crowd(batch, draw))
         for part in (*graph.constraint, *graph.relation, graph.roster):
             part.prepare()
         return graph
@@ -96,4 +105,24 @@ class Grouped(NodeModel[GroupedGraph]):
             rest.append(function(function.send(told, use.attend), told, neighbors, dropout))
         layers = [(layer.weight, layer.bias) for layer in self.pooled.values() if isinstance(layer, nn.Linear)]
         behind = torch.cat([*rest, which.to(rest[0].dtype)], dim=1) if rest else which
-        return exchange(told, self.members(told), layers, graph.roster, behind, dropout)
+        projected = self.members(told)
+        if graph.crowd is not None:
+            own, logits = projected.split(
+                [projected.shape[1] - (heads := self.config.heads * len(layers)), heads], dim=1
+            )
+            projected = torch.cat([own, logits * graph.crowd[0] + graph.crowd[1]], dim=1)
+        return exchange(told, projected, layers, graph.roster, behind, dropout)
+
+    def _crowd(self, batch: Batch, draw: Tensor) -> tuple[Tensor, Tensor]:
+        """By what the logits of each node are multiplied, and what is added (both (N, 1)), for groups of q K members in place of K.
+
+        A puzzle's q is drawn between 1 and `crowd`, evenly by its logarithm, and node i counts c_i times, 1 to 2q - 1: its share of a
+        group is c_i exp(log(q K) s_i) where it was exp(log(K) s_i).
+        """
+        puzzle = batch.node_puzzle
+        size = batch.num_values.clamp(min=2).to(torch.get_default_dtype()).log()[puzzle]
+        q = self.config.crowd ** uniform(draw[:, 0])
+        nodes = batch.counts * batch.num_values
+        place = torch.arange(len(puzzle), device=puzzle.device) - (nodes.cumsum(0) - nodes)[puzzle]
+        count = 1 + 2 * (q[puzzle] - 1) * uniform(draw[:, 0][puzzle], place)
+        return (1 + q.log()[puzzle] / size).unsqueeze(1), (count.log() / size).unsqueeze(1)

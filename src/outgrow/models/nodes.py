@@ -15,7 +15,7 @@ from outgrow.graphs import Batch, BinarizedGraph
 from outgrow.graphs.binarized import RULED_OUT, UNASSIGNED
 from outgrow.models.layers import LayerNormLSTM, States, add_noise, mean_by_puzzle
 
-__all__ = ["NodeModel"]
+__all__ = ["NodeModel", "uniform"]
 
 # Kinds of inputs: unassigned, ruled out, assigned. They are padded to a number that matrix products like.
 _KINDS = 3
@@ -30,6 +30,12 @@ def _mix(number: Tensor) -> Tensor:
         # A shift of signed numbers drags the sign along; these bits are to be zeros.
         number = (number ^ ((number >> shift) & ((1 << (64 - shift)) - 1))) * factor
     return number
+
+
+def uniform(seeds: Tensor, place: Tensor | None = None) -> Tensor:
+    """Numbers from 0 to 1, a function of integers (int64) and of places among those that share one."""
+    bits = _mix(~seeds) if place is None else _mix(_mix(~seeds) + place)
+    return (bits >> 40).to(torch.get_default_dtype()) / (1 << 24) + 0.5
 
 
 def _alike(states: States) -> States:

@@ -38,7 +38,7 @@ from outgrow.train.carry import Carried
 from outgrow.train.curves import LOG_NAME
 from outgrow.train.objective import Objective, judge_output
 from outgrow.train.order import Order, draw_given, draw_marks, draw_steps, draw_values, seed_for
-from outgrow.train.processes import Processes, start_processes, stop_processes
+from outgrow.train.processes import Processes, products, start_processes, stop_processes
 from outgrow.train.recipe import DataRecipe, Recipe
 from outgrow.train.replay import Replay
 from outgrow.train.state import State, learning_rate
@@ -105,16 +105,13 @@ def train(
     """
     run = Path(run)
     processes = start_processes(device)
-    precision = torch.get_float32_matmul_precision()
+    precision = "highest" if recipe.train.precision == "fp32" else "high"  # TF32 on a GPU, unless the recipe insists
     try:
-        # Products of single-precision numbers on a GPU: TF32, unless the recipe insists.
-        torch.set_float32_matmul_precision("highest" if recipe.train.precision == "fp32" else "high")
-        with memory_errors("lower train.micro_batch or train.batch, or the model's width"):
+        with products(precision), memory_errors("lower train.micro_batch or train.batch, or the model's width"):
             trainer = _Trainer(recipe, run, processes, datasets or {}, watch, resume)
             with trainer.take_folder():
                 return trainer.train()
     finally:
-        torch.set_float32_matmul_precision(precision)
         stop_processes(processes)
 
 

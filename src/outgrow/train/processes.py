@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -11,7 +13,7 @@ from torch import distributed
 
 from outgrow.errors import OutgrowError
 
-__all__ = ["Processes", "choose_device", "start_processes", "stop_processes"]
+__all__ = ["Processes", "choose_device", "products", "start_processes", "stop_processes"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,17 @@ class Processes:
         said = torch.tensor([int(value)], device=self.device)
         distributed.broadcast(said, src=0)
         return int(said.item())
+
+
+@contextmanager
+def products(precision: str) -> Iterator[None]:
+    """Matrix products of single-precision numbers, as torch calls it: 'highest', or 'high', which is TF32 on a GPU."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def choose_device(name: str | None) -> torch.device:
