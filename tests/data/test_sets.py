@@ -302,6 +302,15 @@ def test_a_missing_sign_is_found(tmp_path: Path) -> None:
     assert any("signs" in p for p in verify_set(*plant(tmp_path, records, made), tmp_path).problems)
 
 
+def test_too_few_and_too_many_signs_are_found(tmp_path: Path) -> None:
+    made = generate(default_settings("futoshiki", 5, 8, levels=(30, 30), signs=(2, 3)), tmp_path / "a.npz")
+    name, claims = plant(tmp_path, records_of(made), made)
+    assert verify_set(name, claims, tmp_path).ok
+    for signs in ((0, 2), (3, 9)):
+        claims["settings"] = {**claims["settings"], "signs": list(signs)}
+        assert any(f"{signs[0]} to {signs[1]}" in p for p in verify_set(name, claims, tmp_path).problems)
+
+
 def test_a_manifest_that_lies_is_found(boards: Dataset, tmp_path: Path) -> None:
     settings = dict(boards.settings)
     lies = (

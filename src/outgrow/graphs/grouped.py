@@ -45,12 +45,12 @@ class GroupedGraph(BinarizedGraph):
     Attributes:
         groups: every group of variables, once for each value: {(j, l), (j', l), ...}.
         values: every variable's own group: {(j, l), (j, l'), ...}.
-        crowd: by what logits of nodes are multiplied and what is added (N, 1 each), where groups are to seem larger than they are.
+        crowd: (N, 1) what is added to logits of nodes, where they are to count for more or less than one.
     """
 
     groups: tuple[NodeGroups, ...]
     values: NodeGroups
-    crowd: tuple[Tensor, Tensor] | None = field(default=None, kw_only=True)
+    crowd: Tensor | None = field(default=None, kw_only=True)
 
     @cached_property
     def roster(self) -> Roster:

@@ -10,6 +10,9 @@ hears of it
 
     m_i = mean over its groups g of relu(P p_g + b + Q h_i)
 
+With `rivals`, it also hears of the largest score among the *other* members of each group, by E scores of its own making: is there another
+candidate? An average says so for groups of one size, the largest of the others for groups of any.
+
 The last, linear layer of that MLP is the first one of the update, which begins with a product of its own.
 """
 
@@ -20,16 +23,18 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from outgrow.graphs import Batch, GroupedGraph, Schema, group_nodes
-from outgrow.kernels import exchange
+from outgrow.kernels import exchange, find_rivals
 from outgrow.models.layers import MessageFunctions, Use, check_config
 from outgrow.models.nodes import NodeModel, uniform
 
 __all__ = ["Grouped", "GroupedConfig"]
 
 _VALUES = "values"
-_MOST_CROWDED = 16
+_MOST_CROWDED = 4
+_MOST_RIVALS = 64
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,9 @@ class GroupedConfig:
         dropout: share of message elements dropped in training.
         marks: C, random numbers by which nodes can be told apart; other ones for every puzzle of every update in training. Without any,
             nodes that hear the same are the same.
-        crowd: in training, groups seem up to so many times as large as they are: members count several times. For models with marks.
+        rivals: E, scores for each type of groups, of which a node hears the largest among the other members.
+        crowd: in training, members of a group count for more or less than one: the standard deviation of the logarithm. So an average
+            over a group does not say how many there are. For models with marks.
     """
 
     width: int = 96
@@ -51,13 +58,16 @@ class GroupedConfig:
     heads: int = 4
     dropout: float = 0.0
     marks: int = 0
-    crowd: float = 1.0
+    rivals: int = 0
+    crowd: float = 0.0
 
     def __post_init__(self) -> None:
         check_config(self)
-        if not 1 <= self.crowd <= _MOST_CROWDED:
-            raise ValueError(f"crowd is {self.crowd}; it goes from 1 to {_MOST_CROWDED}")
-        if self.crowd > 1 and not self.marks:
+        if not 0 <= self.rivals <= _MOST_RIVALS:
+            raise ValueError(f"rivals is {self.rivals}; it goes from 0 to {_MOST_RIVALS}")
+        if not 0 <= self.crowd <= _MOST_CROWDED:
+            raise ValueError(f"crowd is {self.crowd}; it goes from 0 to {_MOST_CROWDED}")
+        if self.crowd and not self.marks:
             raise ValueError("crowd is drawn with the marks; have some")
 
 
@@ -77,7 +87,7 @@ class Grouped(NodeModel[GroupedGraph]):
             *(Use(f"relation {schema.relation[i]}", True) for i in relation),
         ]
         width = config.width
-        super().__init__(len(groups) + len(edges), width, config.steps, marks=config.marks)
+        super().__init__(len(groups) + len(edges) + bool(config.rivals), width, config.steps, marks=config.marks)
         self.schema, self.config = schema, config
         self._groups, self._edges, self._constraint, self._relation = groups, edges, constraint, relation
         # Q and the heads' logits of all types of groups: one product.
@@ -85,12 +95,17 @@ class Grouped(NodeModel[GroupedGraph]):
         self.pooled = nn.ModuleDict({name: nn.Linear(config.heads * width, width) for name in groups})  # P, b
         self.messages = MessageFunctions(edges, width, layers=0, sharpen=True)
 
+        if config.rivals:
+            scores = len(groups) * config.rivals
+            self.rivals = nn.Linear(width, scores)
+            self.rivalry = nn.Linear(scores + width, width)
+
     def prepare(self, batch: Batch, draw: Tensor | None = None) -> GroupedGraph:
         """The graph this model passes messages on; `draw` is of marks, if it has any."""
         graph = group_nodes(batch, self.schema.groups, self._constraint, self._relation)
         if self.marked:
             graph = replace(graph, marks=self.mark(batch, draw))
-            if self.training and self.config.crowd > 1 and draw is not None and not draw.is_floating_point():
+            if self.training and self.config.crowd and draw is not None and not draw.is_floating_point():
                 graph = replace(graph, crowd=self._crowd(batch, draw))
         for part in (*graph.constraint, *graph.relation, graph.roster):
             part.prepare()
@@ -103,6 +118,10 @@ class Grouped(NodeModel[GroupedGraph]):
         for use, neighbors in zip(self._edges, (*graph.constraint, *graph.relation), strict=True):
             function = self.messages.of(use)
             rest.append(function(function.send(told, use.attend), told, neighbors, dropout))
+        if self.config.rivals:
+            scores = torch.sigmoid(self.rivals(told)).chunk(len(self._groups), 1)
+            found = [find_rivals(s, *groups) for s, groups in zip(scores, graph.roster.types, strict=True)]
+            rest.append(functional.dropout(functional.relu(self.rivalry(torch.cat([*found, told], dim=1))), dropout))
         layers = [(layer.weight, layer.bias) for layer in self.pooled.values() if isinstance(layer, nn.Linear)]
         behind = torch.cat([*rest, which.to(rest[0].dtype)], dim=1) if rest else which
         projected = self.members(told)
@@ -110,19 +129,15 @@ class Grouped(NodeModel[GroupedGraph]):
             own, logits = projected.split(
                 [projected.shape[1] - (heads := self.config.heads * len(layers)), heads], dim=1
             )
-            projected = torch.cat([own, logits * graph.crowd[0] + graph.crowd[1]], dim=1)
+            projected = torch.cat([own, logits + graph.crowd], dim=1)
         return exchange(told, projected, layers, graph.roster, behind, dropout)
 
-    def _crowd(self, batch: Batch, draw: Tensor) -> tuple[Tensor, Tensor]:
-        """By what the logits of each node are multiplied, and what is added (both (N, 1)), for groups of q K members in place of K.
-
-        A puzzle's q is drawn between 1 and `crowd`, evenly by its logarithm, and node i counts c_i times, 1 to 2q - 1: its share of a
-        group is c_i exp(log(q K) s_i) where it was exp(log(K) s_i).
-        """
+    def _crowd(self, batch: Batch, draw: Tensor) -> Tensor:
+        """What is added to the logits of each node, (N, 1): it counts exp(`crowd` z) times in its groups, z normal."""
         puzzle = batch.node_puzzle
-        size = batch.num_values.clamp(min=2).to(torch.get_default_dtype()).log()[puzzle]
-        q = self.config.crowd ** uniform(draw[:, 0])
         nodes = batch.counts * batch.num_values
         place = torch.arange(len(puzzle), device=puzzle.device) - (nodes.cumsum(0) - nodes)[puzzle]
-        count = 1 + 2 * (q[puzzle] - 1) * uniform(draw[:, 0][puzzle], place)
-        return (1 + q.log()[puzzle] / size).unsqueeze(1), (count.log() / size).unsqueeze(1)
+        # Logits are multiplied by the logarithm of the group's size, which is K in puzzles that fill their groups.
+        size = batch.num_values.clamp(min=2).to(torch.get_default_dtype()).log()[puzzle]
+        normal = torch.special.ndtri(uniform(draw[:, 0][puzzle], place).clamp(1e-6, 1 - 1e-6))
+        return (self.config.crowd * normal / size).unsqueeze(1)
