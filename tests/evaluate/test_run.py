@@ -569,3 +569,23 @@ def test_a_bare_machine_evaluates(weights: Callable[..., Path], tmp_path: Path) 
     assert "board %, singles=1" in printed[7][0]
     counts = read_results(tmp_path / "hard.json")[0].scores[0].by_flag
     assert sum(c["count"] for c in counts.values()) == 5
+
+
+def test_products_are_exact_on_a_cpu_whatever_was_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_weights(tmp_path / "w.safetensors", build("grouped"), {})
+    seen: list[str] = []
+    during = running.predict
+
+    def watch(*arguments: Any, **options: Any) -> Any:
+        seen.append(torch.get_float32_matmul_precision())
+        return during(*arguments, **options)
+
+    monkeypatch.setattr(running, "predict", watch)
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("medium")
+        found = evaluate(tmp_path / "w.safetensors", {"sudoku-4-test": data("sudoku-4-test")}, steps=[1], limit=1)
+        assert (seen, found.provenance["precision"]) == (["highest"], "fp32")
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision(before)

@@ -16,7 +16,7 @@ from torch import Tensor
 from outgrow.graphs import Puzzles
 from outgrow.kernels.reference import pool_members
 from outgrow.models import Grouped, GroupedConfig, build_model
-from outgrow.models.nodes import uniform
+from outgrow.models.nodes import draw_uniform
 
 CONFIG = GroupedConfig(width=6, heads=2, steps=2, marks=5)
 MIXED = GROUPED["groups of mixed sizes"]
@@ -164,11 +164,19 @@ def test_crowds_differ_between_puzzles_and_are_there_in_training_alone() -> None
 
 
 def test_what_crowds_are_drawn_from_is_uniform() -> None:
-    found = uniform(torch.arange(20_000) * 977 - 5)
+    puzzles = Puzzles([sudoku_csp("units", 4, 4)], [np.zeros(256, int)])
+    found = torch.cat([draw_uniform(puzzles.batch([0]), torch.tensor([[seed]])) for seed in (0, 1, -5, 1 << 61, 977)])
+    assert len(found) == 20_480
     assert 0 <= float(found.min()) < 0.01
     assert 0.99 < float(found.max()) < 1
     assert abs(float(found.mean()) - 0.5) < 0.01
     assert abs(float(found.var()) - 1 / 12) < 0.005
+
+
+@pytest.mark.parametrize("rivals", [-1, 65])
+def test_numbers_of_rivals_that_are_refused(rivals: int) -> None:
+    with pytest.raises(ValueError, match=f"rivals is {rivals}; it goes from 0 to 64"):
+        GroupedConfig(rivals=rivals)
 
 
 @pytest.mark.parametrize(("crowd", "marks"), [(-0.5, 5), (4.5, 5), (2.0, 0)])

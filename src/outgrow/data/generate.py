@@ -42,6 +42,7 @@ Rng = np.random.Generator
 CHUNK = 100
 # Boards (or graphs) tried for one puzzle before giving up: the settings ask for what does not exist. A mask level that
 # can be had comes with the first few boards; 22 givens at 9x9 take about thirty. 'fold': draws until one is in the fold.
+MAX_NODES = 1_000  # of graphs around a coloring; the others end where edge probabilities do
 MAX_TRIES = {"masked": 40, "minimal": 40, "search": 2_000, "extra": 1_000, "graphs": 2_000, "fold": 10_000}
 # Questions that dig() may spend on exchanges, once stuck, to reach a mask level near the minimum.
 EXCHANGES = 1_000
@@ -235,9 +236,10 @@ def _checked(settings: Settings) -> Settings:
         if settings.degrees is None:
             for nodes in settings.nodes:
                 _edge_probability(settings.size, nodes)
-        elif settings.nodes[0] < 2 * settings.size:
+        elif not 2 * settings.size <= settings.nodes[0] <= settings.nodes[1] <= MAX_NODES:
+            low, high = settings.nodes
             raise OutgrowError(
-                f"{settings.nodes[0]} nodes are few for {settings.size} colors; at least {2 * settings.size}"
+                f"nodes {low}-{high}: for {settings.size} colors, from {2 * settings.size} to {MAX_NODES:,}"
             )
     return settings
 

@@ -28,7 +28,7 @@ from torch.nn import functional
 from outgrow.graphs import Batch, GroupedGraph, Schema, group_nodes
 from outgrow.kernels import exchange, find_rivals
 from outgrow.models.layers import MessageFunctions, Use, check_config
-from outgrow.models.nodes import NodeModel, uniform
+from outgrow.models.nodes import NodeModel, draw_uniform
 
 __all__ = ["Grouped", "GroupedConfig"]
 
@@ -94,7 +94,6 @@ class Grouped(NodeModel[GroupedGraph]):
         self.members = nn.Linear(width, len(groups) * (width + config.heads), bias=False)
         self.pooled = nn.ModuleDict({name: nn.Linear(config.heads * width, width) for name in groups})  # P, b
         self.messages = MessageFunctions(edges, width, layers=0, sharpen=True)
-
         if config.rivals:
             scores = len(groups) * config.rivals
             self.rivals = nn.Linear(width, scores)
@@ -126,18 +125,13 @@ class Grouped(NodeModel[GroupedGraph]):
         behind = torch.cat([*rest, which.to(rest[0].dtype)], dim=1) if rest else which
         projected = self.members(told)
         if graph.crowd is not None:
-            own, logits = projected.split(
-                [projected.shape[1] - (heads := self.config.heads * len(layers)), heads], dim=1
-            )
-            projected = torch.cat([own, logits + graph.crowd], dim=1)
+            heads = self.config.heads * len(layers)
+            projected = torch.cat([projected[:, :-heads], projected[:, -heads:] + graph.crowd], dim=1)
         return exchange(told, projected, layers, graph.roster, behind, dropout)
 
     def _crowd(self, batch: Batch, draw: Tensor) -> Tensor:
         """What is added to the logits of each node, (N, 1): it counts exp(`crowd` z) times in its groups, z normal."""
-        puzzle = batch.node_puzzle
-        nodes = batch.counts * batch.num_values
-        place = torch.arange(len(puzzle), device=puzzle.device) - (nodes.cumsum(0) - nodes)[puzzle]
         # Logits are multiplied by the logarithm of the group's size, which is K in puzzles that fill their groups.
-        size = batch.num_values.clamp(min=2).to(torch.get_default_dtype()).log()[puzzle]
-        normal = torch.special.ndtri(uniform(draw[:, 0][puzzle], place).clamp(1e-6, 1 - 1e-6))
+        size = batch.num_values.clamp(min=2).to(torch.get_default_dtype()).log()[batch.node_puzzle]
+        normal = torch.special.ndtri(draw_uniform(batch, draw).clamp(1e-6, 1 - 1e-6))
         return (self.config.crowd * normal / size).unsqueeze(1)

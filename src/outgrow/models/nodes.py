@@ -15,7 +15,7 @@ from outgrow.graphs import Batch, BinarizedGraph
 from outgrow.graphs.binarized import RULED_OUT, UNASSIGNED
 from outgrow.models.layers import LayerNormLSTM, States, add_noise, mean_by_puzzle
 
-__all__ = ["NodeModel", "uniform"]
+__all__ = ["NodeModel", "draw_uniform"]
 
 # Kinds of inputs: unassigned, ruled out, assigned. They are padded to a number that matrix products like.
 _KINDS = 3
@@ -32,10 +32,16 @@ def _mix(number: Tensor) -> Tensor:
     return number
 
 
-def uniform(seeds: Tensor, place: Tensor | None = None) -> Tensor:
-    """Numbers from 0 to 1, a function of integers (int64) and of places among those that share one."""
-    bits = _mix(~seeds) if place is None else _mix(_mix(~seeds) + place)
+def draw_uniform(batch: Batch, draw: Tensor) -> Tensor:
+    """A number from 0 to 1 for every node, (N,): a function of its puzzle's seed (B, 1) and its place in the puzzle, other than the marks."""
+    bits = _mix(_mix(~draw[:, 0][batch.node_puzzle]) + _places(batch))
     return (bits >> 40).to(torch.get_default_dtype()) / (1 << 24) + 0.5
+
+
+def _places(batch: Batch) -> Tensor:
+    """(N,) where each node is in its puzzle, from 0."""
+    nodes, puzzle = batch.counts * batch.num_values, batch.node_puzzle
+    return torch.arange(len(puzzle), device=puzzle.device) - (nodes.cumsum(0) - nodes)[puzzle]
 
 
 def _alike(states: States) -> States:
@@ -74,12 +80,10 @@ class NodeModel(nn.Module, ABC, Generic[Graph]):
             return None
         if draw is not None and draw.is_floating_point():
             return draw
-        device = batch.puzzle.device
-        nodes, puzzle = batch.counts * batch.num_values, batch.node_puzzle
-        place = torch.arange(len(puzzle), device=device) - (nodes.cumsum(0) - nodes)[puzzle]
+        puzzle = batch.node_puzzle
         seeds = torch.zeros_like(puzzle) if draw is None else draw[:, 0][puzzle]
-        columns = torch.arange(self.inputs.num_embeddings - _KINDS, device=device)
-        bits = _mix(_mix(_mix(seeds) + place).unsqueeze(1) + columns)
+        columns = torch.arange(self.inputs.num_embeddings - _KINDS, device=puzzle.device)
+        bits = _mix(_mix(_mix(seeds) + _places(batch)).unsqueeze(1) + columns)
         return ((bits >> 40).to(torch.get_default_dtype()) / (1 << 23)) * 3**0.5
 
     @property
