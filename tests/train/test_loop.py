@@ -363,10 +363,10 @@ def test_the_shares_of_a_recipe_decide_whose_batch_it_is(tmp_path: Path, monkeyp
         assert [p.indices for p in parts] == [order.batch(u).tolist() for u in range(25)]
 
 
-def test_a_set_too_small_for_a_batch_is_named_before_the_first_update(tmp_path: Path) -> None:
-    graphs = {"many": color_graphs([5] * 20), "few": color_graphs([6] * 7)}
-    data = {"train": ["many", "few"], "valid": [], "form": "units", "limit": 0}
-    with pytest.raises(OutgrowError, match=r"^train.batch is 8, but there are 7 puzzles to train on in few$"):
+def test_too_few_puzzles_for_a_batch_are_refused_before_the_first_update(tmp_path: Path) -> None:
+    graphs = {"some": color_graphs([5] * 4), "few": color_graphs([6] * 3)}
+    data = {"train": ["some", "few"], "valid": [], "form": "units", "limit": 0}
+    with pytest.raises(OutgrowError, match=r"^train.batch is 8, but there are 7 puzzles to train on$"):
         train(tiny(data=data), tmp_path / "run", device="cpu", datasets=graphs)
     assert not (tmp_path / "run").exists()
 

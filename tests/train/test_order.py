@@ -198,14 +198,27 @@ def test_an_epoch_is_as_many_updates_as_the_sets_have_batches() -> None:
     assert Order(SETS, 8, (0,), (1, 1, 1)).updates_per_epoch == 20
 
 
-def test_a_set_too_small_for_a_batch_is_refused_by_name() -> None:
+def test_a_set_too_small_for_a_batch_is_met_several_times_in_it() -> None:
+    order = Order(SETS, 40, (0,), (1, 1, 1))
+    assert order.updates_per_epoch == 1 + 1 + 2
+    found = [b for b in run(order, 60) if of_set(b) == 0]
+    assert len(found) >= 10
+    for batch in found:
+        assert len(batch) == 40
+        assert set(batch) == set(range(30))
+        assert max(np.bincount(batch)) == 2
+    assert len({tuple(b) for b in found}) == len(found)
+
+
+def test_sets_smaller_than_a_batch_together_are_refused_and_so_is_an_empty_one() -> None:
     names = ["boards", "larger ones", "graphs"]
-    assert Order(SETS, 30, (0,), (), names).updates_per_epoch == 1 + 1 + 3
-    with pytest.raises(OutgrowError) as caught:
-        Order(SETS, 31, (0,), (), names)
-    assert str(caught.value) == "train.batch is 31, but there are 30 puzzles to train on in boards"
-    with pytest.raises(OutgrowError, match=r"there are 47 puzzles to train on in larger ones$"):
-        Order(SETS[::-1], 48, (0,), (), names[::-1])
+    total = sum(map(len, SETS))
+    assert Order(SETS, total, (0,), (), names).updates_per_epoch == 3
+    with pytest.raises(OutgrowError, match=rf"^train.batch is {total + 1}, but there are {total} puzzles to train on$"):
+        Order(SETS, total + 1, (0,), (), names)
+    with pytest.raises(OutgrowError, match=r"^there are no puzzles to train on in larger ones$"):
+        Order([SETS[0], SETS[1][:0]], 8, (0,), (), names)
+
 
 
 # ---- fresh givens

@@ -31,6 +31,8 @@ class Carried:
         ages: (B,) how many updates each has been through.
         leaving: (B,) which make room for others at the next update.
         states: where message passing stands, of all of them; None before the first update.
+
+    A solution that a puzzle has found stays its target for as long as it stays.
     """
 
     def __init__(self, batch: int, longest: int, inherit: float = 0.0) -> None:
@@ -44,6 +46,7 @@ class Carried:
         self.leaving: Flags = np.ones(batch, np.bool_)
         self.states: States | None = None
         self._givens: list[Ints] = [np.zeros(0, np.int64)] * batch
+        self._targets: list[Ints] = [np.zeros(0, np.int64)] * batch
         self._nodes: Ints = np.zeros(batch, np.int64)
 
     @property
@@ -51,16 +54,26 @@ class Carried:
         """What is given, 0 for open variables, puzzle after puzzle."""
         return np.concatenate(self._givens)
 
+    @property
+    def targets(self) -> Ints:
+        """The solutions to learn, puzzle after puzzle."""
+        return np.concatenate(self._targets)
+
     def renew(
-        self, puzzles: Ints, givens: Sequence[Ints], draws: Ints | None = None, seed: Sequence[int] = (0,)
+        self,
+        puzzles: Ints,
+        givens: Sequence[Ints],
+        targets: Sequence[Ints],
+        draws: Ints | None = None,
+        seed: Sequence[int] = (0,),
     ) -> Flags:
         """The first of these take the places of those that leave; which places (B,) start anew.
 
         The others go on from the states in their places: their own, or, where a new puzzle inherits, those of the one before.
         """
         new = self.leaving.copy()
-        for place, puzzle, given in zip(np.flatnonzero(new), puzzles, givens, strict=False):
-            self.puzzles[place], self._givens[place] = puzzle, given
+        for place, puzzle, given, target in zip(np.flatnonzero(new), puzzles, givens, targets, strict=False):
+            self.puzzles[place], self._givens[place], self._targets[place] = puzzle, given, target
         if draws is not None:
             self.draws = draws.copy() if self.draws is None else self.draws
             self.draws[new] = draws[: int(new.sum())]
@@ -89,9 +102,10 @@ class Carried:
             )
         )
 
-    def settle(self, states: States, nodes: Ints, solved: Flags, seed: Sequence[int]) -> None:
-        """After an update: where it got to, and who leaves."""
+    def settle(self, states: States, nodes: Ints, targets: Ints, solved: Flags, seed: Sequence[int]) -> None:
+        """After an update: where it got to, what it was to learn, and who leaves."""
         self.states, self._nodes = states, nodes
+        self._targets = np.split(targets, np.cumsum([len(t) for t in self._targets])[:-1])
         self.ages += 1
         chance = np.random.default_rng(list(seed)).random(len(solved))
         self.leaving = (solved & (chance < _LEAVE)) | (self.ages >= self._longest)
@@ -106,7 +120,7 @@ class Carried:
             "leaving": self.leaving.astype(np.int64),
             "nodes": self._nodes,
         }
-        arrays |= {"givens": self.givens, "counts": np.array([len(g) for g in self._givens])}
+        arrays |= {"givens": self.givens, "targets": self.targets, "counts": np.array([len(g) for g in self._givens])}
         if self.draws is not None:
             arrays["draws"] = self.draws
         tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
@@ -121,7 +135,8 @@ class Carried:
         arrays: dict[str, Any] = {n: t.cpu().numpy().copy() for n, t in tensors.items() if n not in States._fields}
         self.puzzles, self.ages, self._nodes = arrays["puzzles"], arrays["ages"], arrays["nodes"]
         self.leaving = arrays["leaving"].astype(np.bool_)
-        self._givens = np.split(arrays["givens"], np.cumsum(arrays["counts"])[:-1])
+        ends = np.cumsum(arrays["counts"])[:-1]
+        self._givens, self._targets = np.split(arrays["givens"], ends), np.split(arrays["targets"], ends)
         self.draws = arrays.get("draws")
         states = States(*(tensors[name].to(device) for name in States._fields))
         each = (
@@ -130,6 +145,7 @@ class Carried:
             self._nodes,
             self.leaving,
             self._givens,
+            self._targets,
             *(() if self.draws is None else (self.draws,)),
         )
         if any(len(part) != batch for part in each) or any(len(t) != self._nodes.sum() for t in states):

@@ -360,7 +360,7 @@ class _Trainer:
         carried, new, arrived = None, np.zeros(0, np.bool_), None
         if self._carried:
             carried = self._carried[self._batches().set_of(update)]
-            new = carried.renew(together, self._draw_givens(together, given), draw, (*drawn, 6))
+            new = carried.renew(together, *self._draw_givens(together, given), draw, (*drawn, 6))
             together, draw, given = carried.puzzles.copy(), carried.draws, None
         mine = together[processes.rank :: processes.count]
         size = how.micro_batch or len(mine)
@@ -374,7 +374,11 @@ class _Trainer:
             if given is not None:
                 batch = self._give(batch, given, together, part)
             if carried is not None:
-                batch = dataclasses.replace(batch, givens=torch.from_numpy(carried.givens).to(processes.device))
+                batch = dataclasses.replace(
+                    batch,
+                    givens=torch.from_numpy(carried.givens).to(processes.device),
+                    solutions=torch.from_numpy(carried.targets).to(processes.device),
+                )
             chosen = None
             if draw is not None:
                 chosen = torch.from_numpy(draw[at : at + size, : batch.max_values].copy()).to(processes.device)
@@ -397,7 +401,8 @@ class _Trainer:
                     losses = self.objective(batch, csps, chosen, free, start)
                     (losses.total * share).backward()
             if carried is not None:
-                arrived = States(*(t.clone() for t in losses.states)), _count_nodes(batch, losses.states), losses.solved
+                states = States(*(t.clone() for t in losses.states))
+                arrived = states, _count_nodes(batch, states), losses.target, losses.solved
             total += losses.total.detach() * share
             final += losses.final * share
             if judged:
@@ -417,18 +422,20 @@ class _Trainer:
         if loss > _DIVERGED * guessing:
             return f"the loss is {loss:.4g}, far above that of guessing", {}
         if carried is not None and arrived is not None:
-            carried.settle(*arrived[:2], arrived[2].cpu().numpy(), (*drawn, 5))
+            carried.settle(*arrived[:2], arrived[2].cpu().numpy(), arrived[3].cpu().numpy(), (*drawn, 5))
         self.state.step()
         return "", {"loss": loss, "final_loss": final_loss, "grad_norm": gradient, "accuracy": accuracy}
 
     def _draw_givens(
         self, puzzles: npt.NDArray[np.int64], given: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]] | None
-    ) -> list[npt.NDArray[np.int64]]:
-        """The givens of each puzzle, as they were drawn."""
+    ) -> tuple[list[npt.NDArray[np.int64]], list[npt.NDArray[np.int64]]]:
+        """The givens of each puzzle, as they were drawn, and its solution."""
         givens, solutions = self.puzzles.flat(puzzles)
-        if given is not None and solutions is not None:
+        assert solutions is not None, "a loss needs solutions"
+        if given is not None:
             givens = np.where(given[0], solutions, np.where(given[1], 0, givens))
-        return np.split(givens, np.cumsum(self.puzzles.num_variables[puzzles])[:-1])
+        ends = np.cumsum(self.puzzles.num_variables[puzzles])[:-1]
+        return np.split(givens, ends), np.split(solutions, ends)
 
     def _give(
         self,

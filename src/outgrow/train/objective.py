@@ -20,11 +20,12 @@ __all__ = ["Losses", "Objective", "judge_output"]
 
 class Losses(NamedTuple):
     """Of a batch: the loss to minimize (summed over steps, averaged over puzzles), the part of the last step, and what was reached there:
-    the model's output (V,), the states, and which puzzles (B,) are as the loss wants them."""
+    the model's output (V,), what the loss wants it to be, the states, and which puzzles (B,) are so."""
 
     total: Tensor
     final: Tensor
     output: Tensor
+    target: Tensor
     states: States
     solved: Tensor
 
@@ -32,8 +33,8 @@ class Losses(NamedTuple):
 class Objective(nn.Module):
     """A model and its loss, as one module: what DistributedDataParallel wraps.
 
-    `multiplicity`: a puzzle may have several solutions, of which one is given. Where the model's own output is a valid solution the
-    loss is taken against that one, so that it is not punished for finding another.
+    `multiplicity`: a puzzle may have several solutions, of which one is given. Where the model's own output is a valid solution
+    after a graded step, the loss is taken against the last such one: it is not punished for finding another, and to leave it again is.
     """
 
     def __init__(
@@ -70,11 +71,11 @@ class Objective(nn.Module):
             steps = list(self.model.walk(prepared, self._steps, start, self._step_noise))
             scores = torch.stack([scores for _, scores in steps]).float()
         reached = States(*(t.detach() for t in steps[-1][0]))
-        output = scores[-1].detach().argmax(1) + 1
+        outputs = scores.detach().argmax(2) + 1
+        output = outputs[-1]
         target = batch.solutions
         if self._multiplicity:
-            solved = torch.from_numpy(judge_output(output, batch, csps)).to(target.device)
-            target = torch.where(solved[batch.puzzle], output, target)
+            target = _choose_own(outputs, batch, csps, target)
         losses = self.model.loss(scores, prepared, target)
         total = losses.sum(0)
         penalty = self.model.penalty(prepared)
@@ -82,7 +83,7 @@ class Objective(nn.Module):
             total = total + penalty
         wrong = (output != target).to(scores.dtype)
         solved = wrong.new_zeros(len(batch)).index_add(0, batch.puzzle, wrong) == 0
-        return Losses(total.mean(), losses[-1].mean().detach(), output, reached, solved)
+        return Losses(total.mean(), losses[-1].mean().detach(), output, target, reached, solved)
 
     @torch.no_grad()
     def begin(self, batch: Batch, draw: Tensor | None) -> States:
@@ -112,6 +113,21 @@ class Objective(nn.Module):
 
     def _precision(self, batch: Batch) -> torch.autocast:
         return torch.autocast(batch.puzzle.device.type, torch.bfloat16, enabled=self._autocast)
+
+
+def _choose_own(outputs: Tensor, batch: Batch, csps: Sequence[GroundCSP], target: Tensor) -> Tensor:
+    """The last valid one of a puzzle's outputs (T, V), its part of `target` where there is none: (V,)."""
+    chosen = batch.split(target.cpu().numpy().copy())
+    givens = batch.split(batch.givens.cpu().numpy())
+    without = np.arange(len(batch))
+    for output in map(batch.split, reversed(outputs.cpu().numpy())):
+        solved = judge_each([csps[i] for i in without], [output[i] for i in without], [givens[i] for i in without])
+        for i in without[solved]:
+            chosen[i] = output[i]
+        without = without[~solved]
+        if not len(without):
+            break
+    return torch.from_numpy(np.concatenate(chosen)).to(target)
 
 
 def judge_output(output: Tensor, batch: Batch, csps: Sequence[GroundCSP]) -> npt.NDArray[np.bool_]:

@@ -20,7 +20,7 @@ _BLOCK = 1_000
 
 class Order:
     """Which puzzles each update learns from: batches of one set, in epochs of random order; puzzles of different sizes are bucketed by
-    theirs.
+    theirs. A set with fewer puzzles than a batch, beside others, has each of them several times in one.
 
     >>> order = Order([np.array([3, 3, 3, 3])], batch=2, seed=(0,))
     >>> sorted(np.concatenate([order.batch(0), order.batch(1)]).tolist())
@@ -36,10 +36,11 @@ class Order:
         names: Sequence[str] = (),
     ) -> None:
         """`sizes` has an array for each set, the number of variables of its puzzles; those are numbered from set to set."""
+        if batch > sum(map(len, sizes)):
+            raise OutgrowError(f"train.batch is {batch}, but there are {sum(map(len, sizes))} puzzles to train on")
         for number, found in enumerate(sizes):
-            if batch > len(found):
-                where = f" in {names[number]}" if len(sizes) > 1 and names else ""
-                raise OutgrowError(f"train.batch is {batch}, but there are {len(found)} puzzles to train on{where}")
+            if not len(found):
+                raise OutgrowError(f"there are no puzzles to train on in {names[number] if names else f'set {number}'}")
         self._sizes = sizes
         self._first = np.cumsum([0, *map(len, sizes)])
         self._batch = batch
@@ -52,7 +53,7 @@ class Order:
     @property
     def updates_per_epoch(self) -> int:
         """After so many, as many puzzles were learnt from as there are; the last few of a set, too few for a batch, wait for another epoch."""
-        return sum(len(s) // self._batch for s in self._sizes)
+        return sum(map(self._batches, range(len(self._sizes))))
 
     def set_of(self, update: int) -> int:
         """The number of the set that this update learns from."""
@@ -61,10 +62,14 @@ class Order:
     def batch(self, update: int) -> Ints:
         """The puzzles of this update, counted from 0."""
         number, place = self._place(update)
-        epoch, place = divmod(place, len(self._sizes[number]) // self._batch)
+        epoch, place = divmod(place, self._batches(number))
         if self._epochs.get(number, (-1,))[0] != epoch:
             self._epochs[number] = (epoch, self._shuffle(number, epoch))
         return self._epochs[number][1][place] + self._first[number]
+
+    def _batches(self, number: int) -> int:
+        """How many batches a set has in an epoch."""
+        return max(1, len(self._sizes[number]) // self._batch)
 
     def _place(self, update: int) -> tuple[int, int]:
         """The set of this update, and how many batches of it came before."""
@@ -85,10 +90,10 @@ class Order:
 
     def _shuffle(self, number: int, epoch: int) -> list[Ints]:
         sizes = self._sizes[number]
-        batches = len(sizes) // self._batch
+        batches = self._batches(number)
         # The first set's order is the one it has alone.
         rng = np.random.default_rng([*self._seed, epoch, *([number, 2] if number else [])])
-        order = rng.permutation(len(sizes))[: batches * self._batch]
+        order = np.resize(rng.permutation(len(sizes)), batches * self._batch)
         if (sizes == sizes[0]).all():
             return np.split(order, batches)
         window = self._batch * _WINDOW
