@@ -78,14 +78,6 @@ class Groups:
         return found
 
 
-@dataclass(frozen=True)
-class Rivals:
-    """What nodes hear of the other members of their groups: the largest of so many scores for each type."""
-
-    groups: Sequence[Groups]
-    scores: int
-
-
 # ---- Section 3: the two graphs
 
 
@@ -218,20 +210,6 @@ def hear_groups(p: Parameters, groups: Groups, node: Node, pooled: States, state
     return torch.stack(answers).sum(0) / len(answers) if answers else torch.zeros_like(h)
 
 
-def hear_rivals(p: Parameters, rivals: Rivals, node: Node, states: States) -> Tensor:
-    """relu(L [r; h_i]), r the largest score among the others of a group, averaged over the node's groups of a type; 0 for none."""
-    found: list[Tensor] = []
-    for z in rivals.groups:
-        for row in range(z.index * rivals.scores, (z.index + 1) * rivals.scores):
-            largest = [torch.zeros(())]
-            for group in z.groups.get(node, []):
-                others = [states[other] for other in z.members[group] if other != node]
-                scores = [(p["rivals.weight"][row] @ h + p["rivals.bias"][row]).sigmoid() for h in others]
-                largest.append(max(scores, default=torch.zeros(())))
-            found.append(torch.stack(largest).sum() / max(len(largest) - 1, 1))
-    return linear(p, "rivalry", torch.cat([torch.stack(found), states[node]])).clamp(min=0)
-
-
 def layer_norm(p: Parameters, name: str, x: Tensor) -> Tensor:
     centered = x - x.mean()
     return centered / ((centered**2).mean() + 1e-5).sqrt() * p[f"{name}.weight"] + p[f"{name}.bias"]
@@ -249,7 +227,7 @@ def g(p: Parameters, name: str, h: Tensor, c: Tensor, m: Tensor, u: Tensor) -> t
 def pass_messages(
     p: Parameters,
     update: str,
-    channels: Sequence[Channel | Groups | Rivals],
+    channels: Sequence[Channel | Groups],
     inputs: States,
     steps: int,
     still: States | None = None,
@@ -263,9 +241,7 @@ def pass_messages(
         senders = {**states, **(still or {})}
         heard: list[dict[Node, Tensor]] = []
         for z in channels:
-            if isinstance(z, Rivals):
-                heard.append({node: hear_rivals(p, z, node, states) for node in inputs})
-            elif isinstance(z, Channel):
+            if isinstance(z, Channel):
                 heard.append({node: average(p, z, node, senders, states) for node in inputs})
             else:
                 told = {g: [states[member] for member in members] for g, members in z.members.items() if members}
@@ -285,7 +261,7 @@ def pass_messages(
 
 def score_nodes(
     p: Parameters,
-    channels: Sequence[Channel | Groups | Rivals],
+    channels: Sequence[Channel | Groups],
     csp: GroundCSP,
     givens: Sequence[int],
     steps: int,
@@ -360,9 +336,8 @@ class SlowGrouped:
     p: Parameters
     heads: int
     predicates: Sequence[str]
-    rivals: int = 0
 
-    def channels(self, csp: GroundCSP) -> list[Channel | Groups | Rivals]:
+    def channels(self, csp: GroundCSP) -> list[Channel | Groups]:
         variables, values = range(csp.num_variables), range(1, csp.num_values + 1)
         members: dict[str, dict[Node, list[Node]]] = {}
         for name in self.predicates:  # every group of variables, once for each value
@@ -375,7 +350,7 @@ class SlowGrouped:
             Groups(name, index, len(members), self.heads, copies)
             for index, (name, copies) in enumerate(members.items())
         ]
-        found: list[Channel | Groups | Rivals] = [*groups]
+        found: list[Channel | Groups] = [*groups]
         for q in constraint_types(csp):
             if q.name not in self.predicates:
                 edges: Edges = {((j, v), (k, v)) for j, k in q.edges for v in values}
@@ -384,7 +359,7 @@ class SlowGrouped:
             if not is_complete(csp, r.relation):
                 edges = {((j, v), (j, w)) for v, w in r.edges for j in variables}
                 found.append(Channel(f"relation {r.text}", True, edges, sharpen=True))
-        return [*found, Rivals(groups, self.rivals)] if self.rivals else found
+        return found
 
     def scores(
         self,

@@ -105,7 +105,7 @@ def make_slow(model: Model, problem: Problem) -> SlowBinarized | SlowMultivalued
     if isinstance(config, GroupedConfig):
         stated = {name for csp in problem.csps for name, groups in csp.groups.items() if groups}
         predicates = [name for name in problem.csps[0].lifted.predicates if name in stated]
-        return SlowGrouped(parameters, config.heads, predicates, config.rivals)
+        return SlowGrouped(parameters, config.heads, predicates)
     slow = SlowBinarized if isinstance(config, BinarizedConfig) else SlowMultivalued
     options: dict[str, Any] = {f.name: getattr(config, f.name) for f in fields(slow) if f.name != "p"}
     return slow(parameters, **options)
@@ -314,14 +314,3 @@ def test_every_gradient_is_there() -> None:
 @pytest.mark.usefixtures("double")
 def test_marks_are_inputs(name: str, marks: int) -> None:
     compare((PROBLEMS | GROUPED)[name], GroupedConfig(width=WIDTH, heads=2, marks=marks), 2, 1e-9)
-
-
-@pytest.mark.usefixtures("double")
-@pytest.mark.parametrize("name", PROBLEMS | GROUPED)
-def test_grouped_with_rivals_gives_what_the_equations_give(name: str) -> None:
-    compare((PROBLEMS | GROUPED)[name], GroupedConfig(width=WIDTH, heads=2, rivals=3), 2, 1e-9)
-
-
-@pytest.mark.parametrize("name", ["odd groups", "sudoku units"])
-def test_grouped_with_rivals_and_marks_in_single_precision(name: str) -> None:
-    compare((PROBLEMS | GROUPED)[name], GroupedConfig(width=WIDTH, heads=2, rivals=2, marks=3), 2, 1e-5)

@@ -17,7 +17,6 @@ from outgrow.models.layers import States
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 CONFIGS = {
     "grouped": GroupedConfig(width=6, steps=2, heads=3),
-    "rivals": GroupedConfig(width=6, steps=2, heads=3, rivals=2),
     "binarized": BinarizedConfig(width=6, steps=2),
     "multivalued": MultivaluedConfig(width=6, steps=2, max_values=7),
 }

@@ -173,12 +173,6 @@ def test_what_crowds_are_drawn_from_is_uniform() -> None:
     assert abs(float(found.var()) - 1 / 12) < 0.005
 
 
-@pytest.mark.parametrize("rivals", [-1, 65])
-def test_numbers_of_rivals_that_are_refused(rivals: int) -> None:
-    with pytest.raises(ValueError, match=f"rivals is {rivals}; it goes from 0 to 64"):
-        GroupedConfig(rivals=rivals)
-
-
 @pytest.mark.parametrize(("crowd", "marks"), [(-0.5, 5), (4.5, 5), (2.0, 0)])
 def test_crowds_that_are_refused(crowd: float, marks: int) -> None:
     with pytest.raises(ValueError, match="crowd is"):

@@ -49,7 +49,6 @@ CONFIGS: dict[str, Config] = {
     "binarized": BinarizedConfig(width=WIDTH, layers=2, dropout=0.5),
     "multivalued": MultivaluedConfig(MAX_VALUES, width=WIDTH, layers=2, dropout=0.5),
     "grouped": GroupedConfig(width=WIDTH, heads=2, dropout=0.5),
-    "rivals": GroupedConfig(width=WIDTH, heads=2, rivals=2, dropout=0.5),
 }
 each_model = pytest.mark.parametrize("kind", CONFIGS)
 pytestmark = pytest.mark.usefixtures("double")
@@ -586,26 +585,6 @@ def test_the_relation_graph_of_values_has_no_dropout() -> None:
     assert isinstance(model, Multivalued)
     batch = problem.puzzles().batch([0, 1])
     assert torch.equal(model.prepare(batch).values, model.prepare(batch).values)
-
-
-def test_what_is_heard_of_rivals_is_dropped_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    csp = sudoku_csp("units", 2, 2)
-    model, puzzles = make_model("rivals", csp), Puzzles([csp], [np.zeros(16, int)])
-    heard: list[Tensor] = []
-    forward = type(model.update).forward
-
-    def watch(self: Any, told: Tensor, *rest: Any) -> Any:
-        heard.append(told[:, 4 * WIDTH : 5 * WIDTH].detach())
-        return forward(self, told, *rest)
-
-    monkeypatch.setattr(type(model.update), "forward", watch)
-    run(model, puzzles, [0], 1)
-    model.train()
-    run(model, puzzles, [0], 1)
-    clean, dropped = heard
-    kept = dropped != 0
-    assert_close(dropped[kept], 2 * clean[kept])
-    assert 0.3 < kept[clean != 0].double().mean() < 0.7
 
 
 @pytest.mark.parametrize("kind", ["binarized", "multivalued", "grouped"])

@@ -31,6 +31,11 @@ def givens(*values: int) -> list[Any]:
     return [np.full(2, v) for v in values]
 
 
+def both(*values: int) -> tuple[list[Any], list[Any]]:
+    """Givens, and solutions a hundred larger."""
+    return givens(*values), givens(*(v + 100 for v in values))
+
+
 def numbered(nodes: list[int], first: int = 0) -> States:
     """States of which every node's tells its puzzle and place."""
     told = torch.tensor([[100.0 * (first + p) + i] for p, n in enumerate(nodes) for i in range(n)])
@@ -39,50 +44,62 @@ def numbered(nodes: list[int], first: int = 0) -> States:
 
 def test_puzzles_take_the_places_of_those_that_leave() -> None:
     carried = Carried(3, longest=2)
-    assert carried.renew(np.array([7, 8, 9]), givens(1, 2, 3)).tolist() == [True] * 3
+    assert carried.renew(np.array([7, 8, 9]), *both(1, 2, 3)).tolist() == [True] * 3
     assert (carried.puzzles.tolist(), carried.givens.tolist()) == ([7, 8, 9], [1, 1, 2, 2, 3, 3])
-    carried.settle(numbered([1, 1, 1]), np.ones(3, np.int64), NONE, (0,))
+    carried.settle(numbered([1, 1, 1]), np.ones(3, np.int64), carried.targets, NONE, (0,))
     assert not carried.leaving.any()
-    assert carried.renew(np.array([4, 5, 6]), givens(4, 5, 6)).tolist() == [False] * 3
+    assert carried.renew(np.array([4, 5, 6]), *both(4, 5, 6)).tolist() == [False] * 3
     assert carried.puzzles.tolist() == [7, 8, 9]
     carried.leaving[1] = True
-    assert carried.renew(np.array([4, 5, 6]), givens(4, 5, 6)).tolist() == [False, True, False]
+    assert carried.renew(np.array([4, 5, 6]), *both(4, 5, 6)).tolist() == [False, True, False]
     assert (carried.puzzles.tolist(), carried.givens.tolist()) == ([7, 4, 9], [1, 1, 4, 4, 3, 3])
-    carried.settle(numbered([1, 1, 1]), np.ones(3, np.int64), NONE, (0,))
+    carried.settle(numbered([1, 1, 1]), np.ones(3, np.int64), carried.targets, NONE, (0,))
     assert carried.leaving.tolist() == [True, False, True]  # after their second update
+
+
+def test_a_solution_that_was_found_stays_the_target() -> None:
+    carried = Carried(3, longest=9)
+    carried.renew(np.arange(3), *both(1, 2, 3))
+    assert carried.targets.tolist() == [101, 101, 102, 102, 103, 103]
+    found = np.array([101, 101, 7, 8, 9, 10])
+    carried.settle(numbered([1, 1, 1]), np.ones(3, np.int64), found, NONE, (0,))
+    assert carried.targets.tolist() == found.tolist()
+    carried.leaving[1] = True
+    carried.renew(np.arange(3, 6), *both(4, 5, 6))
+    assert carried.targets.tolist() == [101, 101, 104, 104, 9, 10]
 
 
 def test_draws_stay_with_their_puzzles() -> None:
     carried = Carried(3, longest=9)
-    carried.renew(np.arange(3), givens(1, 2, 3), np.array([[1, 2], [3, 4], [5, 6]]))
-    carried.settle(numbered([1, 1, 1]), np.ones(3, np.int64), NONE, (0,))
+    carried.renew(np.arange(3), *both(1, 2, 3), np.array([[1, 2], [3, 4], [5, 6]]))
+    carried.settle(numbered([1, 1, 1]), np.ones(3, np.int64), carried.targets, NONE, (0,))
     carried.leaving[2] = True
-    carried.renew(np.arange(3), givens(1, 2, 3), np.array([[7, 8], [9, 0], [1, 1]]))
+    carried.renew(np.arange(3), *both(1, 2, 3), np.array([[7, 8], [9, 0], [1, 1]]))
     assert carried.draws is not None
     assert carried.draws.tolist() == [[1, 2], [3, 4], [7, 8]]
 
 
 def test_half_of_the_solved_ones_leave() -> None:
     carried = Carried(2000, longest=100)
-    carried.renew(np.arange(2000), [np.zeros(1, np.int64)] * 2000)
+    carried.renew(np.arange(2000), [np.zeros(1, np.int64)] * 2000, [np.ones(1, np.int64)] * 2000)
     solved = np.arange(2000) < 1000
     states = numbered([1] * 2000)
-    carried.settle(states, np.ones(2000, np.int64), solved, (1,))
+    carried.settle(states, np.ones(2000, np.int64), carried.targets, solved, (1,))
     assert 400 < carried.leaving.sum() < 600
     assert not carried.leaving[1000:].any()
     before = carried.leaving.copy()
-    carried.settle(states, np.ones(2000, np.int64), solved, (1,))
+    carried.settle(states, np.ones(2000, np.int64), carried.targets, solved, (1,))
     assert (carried.leaving == before).all()
-    carried.settle(states, np.ones(2000, np.int64), solved, (2,))
+    carried.settle(states, np.ones(2000, np.int64), carried.targets, solved, (2,))
     assert (carried.leaving != before).any()
 
 
 def test_states_stay_with_their_puzzles_when_others_change_size() -> None:
     carried = Carried(3, longest=9)
-    carried.renew(np.arange(3), givens(1, 2, 3))
+    carried.renew(np.arange(3), *both(1, 2, 3))
     fresh = numbered([2, 3, 1], first=5)
     assert carried.go_on(fresh, np.array([2, 3, 1]), np.ones(3, np.bool_)) is fresh
-    carried.settle(numbered([2, 3, 1]), np.array([2, 3, 1]), NONE, (0,))
+    carried.settle(numbered([2, 3, 1]), np.array([2, 3, 1]), carried.targets, NONE, (0,))
     new = np.array([False, True, False])
     found = carried.go_on(numbered([2, 4, 1], first=5), np.array([2, 4, 1]), new)
     expected = [0, 1, 600, 601, 602, 603, 200]
@@ -94,27 +111,27 @@ def test_states_stay_with_their_puzzles_when_others_change_size() -> None:
 def test_new_puzzles_inherit_states() -> None:
     carried = Carried(2000, longest=9, inherit=0.25)
     puzzles, ones = np.arange(2000), np.ones(2000, np.int64)
-    given = [np.zeros(1, np.int64)] * 2000
-    assert carried.renew(puzzles, given, seed=(1,)).all()  # there is nothing to inherit
-    carried.settle(numbered([1] * 2000), ones, puzzles < 1000, (1,))
+    given = [[np.zeros(1, np.int64)] * 2000] * 2
+    assert carried.renew(puzzles, *given, seed=(1,)).all()  # there is nothing to inherit
+    carried.settle(numbered([1] * 2000), ones, carried.targets, puzzles < 1000, (1,))
     carried.leaving[:1000] = True
-    anew = carried.renew(puzzles + 5000, given, seed=(1,))
+    anew = carried.renew(puzzles + 5000, *given, seed=(1,))
     assert 700 < anew[:1000].sum() < 800
     assert not anew[1000:].any()
     assert (carried.puzzles[:1000] >= 5000).all()
     assert (carried.ages[:1000] == 0).all()
     carried.leaving[:1000] = True
-    assert (carried.renew(puzzles, given, seed=(1,)) == anew).all()
+    assert (carried.renew(puzzles, *given, seed=(1,)) == anew).all()
     carried.leaving[:1000] = True
-    assert (carried.renew(puzzles, given, seed=(2,)) != anew).any()
+    assert (carried.renew(puzzles, *given, seed=(2,)) != anew).any()
 
 
 def test_states_are_inherited_by_larger_and_smaller_puzzles() -> None:
     carried = Carried(4, longest=9, inherit=1.0)
-    carried.renew(np.arange(4), givens(1, 2, 3, 4))
-    carried.settle(numbered([2, 3, 1, 2]), np.array([2, 3, 1, 2]), np.zeros(4, np.bool_), (0,))
+    carried.renew(np.arange(4), *both(1, 2, 3, 4))
+    carried.settle(numbered([2, 3, 1, 2]), np.array([2, 3, 1, 2]), carried.targets, np.zeros(4, np.bool_), (0,))
     carried.leaving[:3] = True
-    anew = carried.renew(np.arange(4, 8), givens(5, 6, 7, 8))
+    anew = carried.renew(np.arange(4, 8), *both(5, 6, 7, 8))
     assert not anew.any()
     found = carried.go_on(numbered([2, 1, 3, 2], first=5), np.array([2, 1, 3, 2]), anew)
     assert found.told.flatten().tolist() == [0, 1, 100, 200, 701, 702, 300, 301]
@@ -145,8 +162,8 @@ def test_who_inherits_differs_between_updates(tmp_path: Path, monkeypatch: pytes
 def test_everything_is_written_down() -> None:
     carried = Carried(3, longest=4)
     assert carried.as_tensors() == {}
-    carried.renew(np.array([4, 5, 6]), givens(4, 5, 6), np.array([[1], [2], [3]]))
-    carried.settle(numbered([2, 3, 1]), np.array([2, 3, 1]), np.array([True, True, True]), (3,))
+    carried.renew(np.array([4, 5, 6]), *both(4, 5, 6), np.array([[1], [2], [3]]))
+    carried.settle(numbered([2, 3, 1]), np.array([2, 3, 1]), carried.targets, np.array([True, True, True]), (3,))
     other = Carried(3, longest=4)
     other.restore(carried.as_tensors(), torch.device("cpu"))
     assert carried.leaving.any()
@@ -228,7 +245,7 @@ def test_new_puzzles_begin_anew_with_givens_and_noise_of_their_own(
 
 def test_graphs_of_all_sizes_are_carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = keep_losses(monkeypatch)
-    graphs = {"graphs": color_graphs([5, 6, 7, 8, 9] * 4, given=0.5)}
+    graphs = {"graphs": color_graphs([5, 6, 7, 8, 9] * 24, given=0.5)}
     data = {"train": ["graphs"], "valid": [], "form": "units", "limit": 0}
     train(
         tiny("grouped", data=data, carry=3, multiplicity=True, updates=12),
@@ -237,6 +254,17 @@ def test_graphs_of_all_sizes_are_carried(tmp_path: Path, monkeypatch: pytest.Mon
         datasets=graphs,
     )
     assert len({batch.num_variables for batch, _, _ in kept}) > 1
+    own = 0
+    for (before, _, losses), (batch, _, _) in pairwise(kept):
+        parts = zip(
+            batch.indices, before.indices, *(b.split(b.solutions.numpy()) for b in (batch, before)), strict=True
+        )
+        wanted = before.split(losses.target.numpy())
+        for (puzzle, other, now, then), target in zip(parts, wanted, strict=True):
+            if puzzle == other:  # it stays, with what it has found
+                assert now.tolist() == target.tolist()
+                own += now.tolist() != then.tolist()
+    assert own
     assert all(event["loss"] > 0 for event in events(tmp_path / "a", "update"))
 
 

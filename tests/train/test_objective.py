@@ -58,6 +58,13 @@ def choose(monkeypatch: pytest.MonkeyPatch, model: Model, batch: Batch, output: 
     return scores
 
 
+def solves(puzzle: int, values: Sequence[int]) -> bool:
+    """By hand."""
+    _, edges, _ = GRAPHS[puzzle]
+    kept = all(given in (0, value) for given, value in zip(GIVENS[puzzle], values, strict=True))
+    return kept and all(values[a] != values[b] for a, b in edges)
+
+
 def loss_by_hand(kind: str, scores: Tensor, puzzle: int, target: Sequence[int]) -> float:
     """Of one puzzle: summed over steps, averaged over variables (and values)."""
     count, _, colors = GRAPHS[puzzle]
@@ -82,10 +89,15 @@ def test_a_valid_solution_of_its_own_becomes_the_target(monkeypatch: pytest.Monk
     scores = choose(monkeypatch, model, batch, output)
     penalty = model.penalty(model.prepare(batch))  # pyright: ignore[reportArgumentType]
     extra = 0.0 if penalty is None else float(penalty.mean().detach())
+    before = [[v % 3 + 1 for v in part] for part in output]  # the output of the steps before the last
     for multiplicity in (True, False):
         found = Objective(model, multiplicity, autocast=False)(batch, puzzles.csps, None)
         assert found.output.tolist() == [v for part in output for v in part]
-        targets = [o if own and multiplicity else s for o, s, own in zip(output, SOLUTIONS, valid, strict=True)]
+        targets: list[list[int]] = []
+        for i, (last, earlier, stored) in enumerate(zip(output, before, SOLUTIONS, strict=True)):
+            assert solves(i, last) == valid[i]
+            targets.append(next((o for o in (last, earlier) if multiplicity and solves(i, o)), stored))
+        assert found.target.tolist() == [v for part in targets for v in part]
         expected = float(np.mean([loss_by_hand(kind, scores, i, t) for i, t in enumerate(targets)]))
         assert float(found.total.detach()) == pytest.approx(expected + extra, rel=1e-5)
         final = float(np.mean([loss_by_hand(kind, scores[-1:], i, t) for i, t in enumerate(targets)]))
@@ -106,18 +118,21 @@ def test_the_gradient_pulls_towards_its_own_solution(monkeypatch: pytest.MonkeyP
 def test_the_verdict_judges_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     model, puzzles, batch = make("binarized")
     choose(monkeypatch, model, batch, OUTPUTS["a rule broken"][0])
-    asked: list[tuple[list[list[int]], list[list[int]]]] = []
+    asked: list[tuple[list[int], list[list[int]], list[list[int]]]] = []
 
     def judge(csps: Sequence[GroundCSP], assignments: list[np.ndarray], givens: list[np.ndarray]) -> np.ndarray:
-        assert all(a is b for a, b in zip(csps, puzzles.csps, strict=True))
-        asked.append(([a.tolist() for a in assignments], [g.tolist() for g in givens]))
-        return np.array([True, False, False])
+        which = [next(i for i, own in enumerate(puzzles.csps) if own is csp) for csp in csps]
+        asked.append((which, [a.tolist() for a in assignments], [g.tolist() for g in givens]))
+        return np.array([i == len(asked) - 1 for i in which])
 
     monkeypatch.setattr("outgrow.train.objective.judge_each", judge)
     found = Objective(model, True, autocast=False)(batch, puzzles.csps, None)
-    assert asked == [(OUTPUTS["a rule broken"][0], GIVENS)]
+    last = OUTPUTS["a rule broken"][0]
+    before = [[v % 3 + 1 for v in part] for part in last]
+    assert asked == [([0, 1, 2], last, GIVENS), ([1, 2], before[1:], GIVENS[1:]), ([2], before[2:], GIVENS[2:])]
+    assert found.target.tolist() == [*last[0], *before[1], *before[2]]
     Objective(model, False, autocast=False)(batch, puzzles.csps, None)
-    assert len(asked) == 1  # a puzzle with one solution needs no verdict
+    assert len(asked) == 3  # a puzzle with one solution needs no verdict
     assert found.total.isfinite()
 
 
@@ -292,15 +307,15 @@ def test_free_steps_see_the_drawn_embeddings() -> None:
     assert objective(batch, puzzles.csps, None, 3).total.item() != pytest.approx(expected, rel=1e-6)
 
 
-def test_the_target_is_the_output_of_the_last_graded_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_target_is_the_last_valid_output_of_a_graded_step(monkeypatch: pytest.MonkeyPatch) -> None:
     model, puzzles, batch = make("grouped")
     prepared: Any = model.prepare(batch)
     scores = torch.stack(list(model.run(prepared, 6)))[4:]
-    output = scores[-1].argmax(1) + 1
-    valid = np.array([True, False, True])
-    monkeypatch.setattr("outgrow.train.objective.judge_each", lambda *asked: valid)
+    early, late = scores.argmax(2) + 1
+    answers = [np.array([True, False, False]), np.array([False, True])]  # the third in the first graded step
+    monkeypatch.setattr("outgrow.train.objective.judge_each", lambda *asked: answers.pop(0))
     assert batch.solutions is not None
-    target = torch.where(torch.from_numpy(valid)[batch.puzzle], output, batch.solutions)
+    target = torch.where(batch.puzzle == 0, late, torch.where(batch.puzzle == 2, early, batch.solutions))
     expected = model.loss(scores, prepared, target).sum(0).mean().item()
     found = Objective(model, True, False, 2)(batch, puzzles.csps, None, 4)
     assert found.total.item() == pytest.approx(expected, rel=1e-6)

@@ -220,7 +220,6 @@ def test_sets_smaller_than_a_batch_together_are_refused_and_so_is_an_empty_one()
         Order([SETS[0], SETS[1][:0]], 8, (0,), (), names)
 
 
-
 # ---- fresh givens
 
 WAYS = ["more", "remask"]

@@ -2,7 +2,7 @@
 
 from outgrow.kernels.dispatch import Engine, average_messages, exchange, update_states, use_engine
 from outgrow.kernels.neighbors import Neighbors, gather
-from outgrow.kernels.reference import Layer, Norm, find_rivals, pool_members
+from outgrow.kernels.reference import Layer, Norm, pool_members
 from outgrow.kernels.roster import Roster
 
 __all__ = [
@@ -13,7 +13,6 @@ __all__ = [
     "Roster",
     "average_messages",
     "exchange",
-    "find_rivals",
     "gather",
     "pool_members",
     "update_states",

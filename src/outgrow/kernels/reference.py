@@ -21,7 +21,7 @@ from torch.nn import functional
 from outgrow.kernels.neighbors import Neighbors, gather
 from outgrow.kernels.roster import Roster
 
-__all__ = ["Layer", "Norm", "average_messages", "exchange", "find_rivals", "pool_members", "update_states"]
+__all__ = ["Layer", "Norm", "average_messages", "exchange", "pool_members", "update_states"]
 
 Layer = tuple[Tensor, Tensor]  # weight (out, in), bias (out,)
 Norm = tuple[Tensor, Tensor]  # of a layer norm: scale and shift
@@ -131,29 +131,6 @@ def pool_members(states: Tensor, logits: Tensor, members: Neighbors) -> Tensor:
     if torch.compiler.is_compiling():  # one pass over the rows; in small products they are read and written once more
         return (weight.unsqueeze(3) * rows.unsqueeze(2)).sum(1).flatten(1)
     return torch.bmm(weight.transpose(1, 2), rows).flatten(1)
-
-
-def find_rivals(scores: Tensor, members: Neighbors, memberships: Neighbors) -> Tensor:
-    """The largest score among the others of a node's group, averaged over its groups; 0 where there are no others: (N, E).
-
-    Args:
-        scores: (N, E), none below 0.
-        members: (G, n), the members of each group.
-        memberships: (N, D), the groups of each node.
-    """
-    if not members.degree or not memberships.degree:
-        return torch.zeros_like(scores)
-    there = gather(scores, members)  # (G, n, E)
-    if members.mask is not None:
-        there = there.masked_fill(~members.mask.unsqueeze(2), 0.0)
-    first, place = there.max(1)  # (G, E)
-    is_first = functional.one_hot(place, members.degree).transpose(1, 2).to(torch.bool)  # (G, n, E)
-    second = there.masked_fill(is_first, 0.0).amax(1)
-    leader = members.source.gather(1, place)  # (G, E) the node with the largest score
-    groups = memberships.source
-    mine = leader[groups] == torch.arange(len(scores), device=scores.device).view(-1, 1, 1)  # (N, D, E)
-    found = torch.where(mine, gather(second, memberships), gather(first, memberships))
-    return (found * memberships.share.to(found.dtype).unsqueeze(2)).sum(1)
 
 
 def exchange(

@@ -10,9 +10,6 @@ hears of it
 
     m_i = mean over its groups g of relu(P p_g + b + Q h_i)
 
-With `rivals`, it also hears of the largest score among the *other* members of each group, by E scores of its own making: is there another
-candidate? An average says so for groups of one size, the largest of the others for groups of any.
-
 The last, linear layer of that MLP is the first one of the update, which begins with a product of its own.
 """
 
@@ -23,10 +20,9 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from outgrow.graphs import Batch, GroupedGraph, Schema, group_nodes
-from outgrow.kernels import exchange, find_rivals
+from outgrow.kernels import exchange
 from outgrow.models.layers import MessageFunctions, Use, check_config
 from outgrow.models.nodes import NodeModel, draw_uniform
 
@@ -34,7 +30,6 @@ __all__ = ["Grouped", "GroupedConfig"]
 
 _VALUES = "values"
 _MOST_CROWDED = 4
-_MOST_RIVALS = 64
 
 
 @dataclass(frozen=True)
@@ -48,7 +43,6 @@ class GroupedConfig:
         dropout: share of message elements dropped in training.
         marks: C, random numbers by which nodes can be told apart; other ones for every puzzle of every update in training. Without any,
             nodes that hear the same are the same.
-        rivals: E, scores for each type of groups, of which a node hears the largest among the other members.
         crowd: in training, members of a group count for more or less than one: the standard deviation of the logarithm. So an average
             over a group does not say how many there are. For models with marks.
     """
@@ -58,13 +52,10 @@ class GroupedConfig:
     heads: int = 4
     dropout: float = 0.0
     marks: int = 0
-    rivals: int = 0
     crowd: float = 0.0
 
     def __post_init__(self) -> None:
         check_config(self)
-        if not 0 <= self.rivals <= _MOST_RIVALS:
-            raise ValueError(f"rivals is {self.rivals}; it goes from 0 to {_MOST_RIVALS}")
         if not 0 <= self.crowd <= _MOST_CROWDED:
             raise ValueError(f"crowd is {self.crowd}; it goes from 0 to {_MOST_CROWDED}")
         if self.crowd and not self.marks:
@@ -87,17 +78,13 @@ class Grouped(NodeModel[GroupedGraph]):
             *(Use(f"relation {schema.relation[i]}", True) for i in relation),
         ]
         width = config.width
-        super().__init__(len(groups) + len(edges) + bool(config.rivals), width, config.steps, marks=config.marks)
+        super().__init__(len(groups) + len(edges), width, config.steps, marks=config.marks)
         self.schema, self.config = schema, config
         self._groups, self._edges, self._constraint, self._relation = groups, edges, constraint, relation
         # Q and the heads' logits of all types of groups: one product.
         self.members = nn.Linear(width, len(groups) * (width + config.heads), bias=False)
         self.pooled = nn.ModuleDict({name: nn.Linear(config.heads * width, width) for name in groups})  # P, b
         self.messages = MessageFunctions(edges, width, layers=0, sharpen=True)
-        if config.rivals:
-            scores = len(groups) * config.rivals
-            self.rivals = nn.Linear(width, scores)
-            self.rivalry = nn.Linear(scores + width, width)
 
     def prepare(self, batch: Batch, draw: Tensor | None = None) -> GroupedGraph:
         """The graph this model passes messages on; `draw` is of marks, if it has any."""
@@ -117,10 +104,6 @@ class Grouped(NodeModel[GroupedGraph]):
         for use, neighbors in zip(self._edges, (*graph.constraint, *graph.relation), strict=True):
             function = self.messages.of(use)
             rest.append(function(function.send(told, use.attend), told, neighbors, dropout))
-        if self.config.rivals:
-            scores = torch.sigmoid(self.rivals(told)).chunk(len(self._groups), 1)
-            found = [find_rivals(s, *groups) for s, groups in zip(scores, graph.roster.types, strict=True)]
-            rest.append(functional.dropout(functional.relu(self.rivalry(torch.cat([*found, told], dim=1))), dropout))
         layers = [(layer.weight, layer.bias) for layer in self.pooled.values() if isinstance(layer, nn.Linear)]
         behind = torch.cat([*rest, which.to(rest[0].dtype)], dim=1) if rest else which
         projected = self.members(told)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -119,13 +120,13 @@ def _choose_own(outputs: Tensor, batch: Batch, csps: Sequence[GroundCSP], target
     """The last valid one of a puzzle's outputs (T, V), its part of `target` where there is none: (V,)."""
     chosen = batch.split(target.cpu().numpy().copy())
     givens = batch.split(batch.givens.cpu().numpy())
-    without = np.arange(len(batch))
+    without = list(range(len(batch)))
     for output in map(batch.split, reversed(outputs.cpu().numpy())):
         solved = judge_each([csps[i] for i in without], [output[i] for i in without], [givens[i] for i in without])
-        for i in without[solved]:
+        for i in itertools.compress(without, solved):
             chosen[i] = output[i]
-        without = without[~solved]
-        if not len(without):
+        without = list(itertools.compress(without, ~solved))
+        if not without:
             break
     return torch.from_numpy(np.concatenate(chosen)).to(target)
 
