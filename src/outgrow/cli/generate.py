@@ -25,7 +25,7 @@ from outgrow.puzzles import PUZZLES, render
     "--givens", type=RANGE, help="Minimal puzzles plus random givens, up to a number in this range, as 22-34."
 )
 @click.option("--minimal", is_flag=True, help="Dig until no given can be spared.")
-@click.option("--search", is_flag=True, help="Sudoku: minimal ones that naked and hidden singles do not solve.")
+@click.option("--search", is_flag=True, help="Minimal Sudokus and Futoshikis that singles do not solve.")
 @click.option("--any-solution", is_flag=True, help="Do not ask for a unique solution.")
 @click.option("--box", type=BOX, help="Sudoku: box rows x columns.")
 @click.option("--nodes", type=RANGE, help="Coloring: the number of nodes, as 40-100.")

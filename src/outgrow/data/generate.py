@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from outgrow.csp import GroundCSP
+from outgrow.csp import GroundCSP, find_singles
 from outgrow.csp.exact import Budget, Engine, ExactSolver
 from outgrow.data.dig import Dug, Swaps, dig
 from outgrow.data.file import Dataset, Record, load_dataset
@@ -110,7 +110,7 @@ class Settings:
             number to the last, evenly by their logarithms. By default edges are drawn, as many as random graphs of so many colors have.
         signs: Futoshiki: the fewest and the most, equally often; 2K by default.
         conflicts: the solver's budget for one question on boards that are not small.
-        search: Sudoku, minimal: only puzzles that naked and hidden singles do not solve.
+        search: Sudoku and Futoshiki, minimal: only puzzles that singles do not solve (`find_singles`).
         fold: Sudoku: (first, last, of): solved boards are dealt into `of` folds by their digests, those of the first to last are
             used, and no puzzle occurs twice. Sets of disjoint folds share no solution, however few boards there are.
     """
@@ -209,8 +209,8 @@ def _checked(settings: Settings) -> Settings:
         if not 0 <= settings.signs[0] <= settings.signs[1] <= most:
             low, high = settings.signs
             raise OutgrowError(f"signs {low}-{high}: numbers from 0 to {most}, the smaller one first")
-    if settings.search and (settings.puzzle != "sudoku" or settings.style != "minimal"):
-        raise OutgrowError("whether singles solve it is asked of minimal Sudokus alone")
+    if settings.search and (settings.puzzle == "coloring" or settings.style != "minimal"):
+        raise OutgrowError("whether singles solve it is asked of minimal Sudokus and Futoshikis alone")
     if settings.fold is not None:
         if settings.puzzle != "sudoku":
             raise OutgrowError(f"{settings.puzzle} has no folds")
@@ -390,11 +390,9 @@ class _Boards:
                 flags["unique"] = 1
                 if style == "minimal":
                     flags["minimal"] = 1
-                    if less is None:
-                        found = _propagator(self.solver.csp).propagate(np.where(given, solution, 0))
-                        flags["singles"] = int(found is not None and bool((found > 0).all()))
-                        if search and flags["singles"]:
-                            continue
+                    flags["singles"] = self.grade(np.where(given, solution, 0), less)
+                    if search and flags["singles"]:
+                        continue
                 return Record(solution, given, *_pairs(less), flags=flags)
             if self.settings.unique == "tried" and target is not None:
                 return Record(solution, self.mask(target), *_pairs(less), flags={**flags, "unique": 0})
@@ -410,6 +408,14 @@ class _Boards:
         given = np.zeros(self.solver.csp.num_variables, dtype=np.bool_)
         given[self.rng.permutation(len(given))[:target]] = True
         return given
+
+    def grade(self, givens: npt.NDArray[np.integer], less: npt.NDArray[np.integer] | None) -> int:
+        """1 if singles solve it, else 0."""
+        if less is None:  # several times as fast, and the same
+            found = _propagator(self.solver.csp).propagate(givens)
+        else:
+            found = find_singles(futoshiki.build(self.settings.size, less, givens).csp, givens)
+        return int(found is not None and bool((found > 0).all()))
 
     def dig(
         self,
