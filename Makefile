@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 .PHONY: demo test lint bench format clean
 
 demo: $(VENV)/.outgrow
-	@$(BIN)/outgrow solve --exact examples/sudoku-16.txt
+	@$(BIN)/outgrow solve examples/sudoku-16.txt
 
 test: $(VENV)/.test lint
 	$(BIN)/python -m pytest -q -n 2

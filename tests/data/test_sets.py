@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from collections import Counter
@@ -270,12 +271,14 @@ def test_a_puzzle_that_is_not_minimal_is_found(tmp_path: Path) -> None:
     assert any("minimal" in p for p in verify_set(*plant(tmp_path, records, made), tmp_path).problems)
 
 
-def test_a_wrong_grade_is_found(tmp_path: Path) -> None:
-    made = generate(default_settings("sudoku", 9, 3, style="minimal", levels=(0, 0)), tmp_path / "a.npz")
+@pytest.mark.parametrize(("puzzle", "size"), [("sudoku", 9), ("futoshiki", 5)])
+def test_a_wrong_grade_is_found(puzzle: str, size: int, tmp_path: Path) -> None:
+    made = generate(default_settings(puzzle, size, 3, style="minimal", levels=(0, 0)), tmp_path / "a.npz")
     records = records_of(made)
-    records[0] = Record(
-        records[0].solution, records[0].given, flags={**records[0].flags, "singles": 1 - records[0].flags["singles"]}
-    )
+    (sound := tmp_path / "sound").mkdir()
+    assert not any("graded" in p for p in verify_set(*plant(sound, records, made), sound).problems)
+    other = {**records[0].flags, "singles": 1 - records[0].flags["singles"]}
+    records[0] = dataclasses.replace(records[0], flags=other)
     assert any("graded" in p for p in verify_set(*plant(tmp_path, records, made), tmp_path).problems)
 
 

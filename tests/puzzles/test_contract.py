@@ -14,7 +14,8 @@ from comparing import Pair, assert_round_trip, assert_same, facts, read
 
 from outgrow.csp import Verdict, constraint_graph
 from outgrow.csp.exact import Budget, ExactSolver
-from outgrow.puzzles import PUZZLES, Instance, find_conflict, get_puzzle, render
+from outgrow.puzzles import PUZZLES, Instance, find_conflict, get_puzzle, parse_one, render
+from outgrow.puzzles.drawing import svg_row
 from outgrow.puzzles.instance import Values
 
 CASES = [(name, number) for name, puzzle in PUZZLES.items() for number in range(len(puzzle.examples))]
@@ -288,3 +289,19 @@ def test_drawings_show_every_value(name: str, number: int) -> None:
     # What was found looks different from what was given.
     assert puzzle.draw(instance, solved) != puzzle.draw(instance.with_givens(solved), solved)
     assert puzzle.draw_svg(instance, solved) != puzzle.draw_svg(instance.with_givens(solved), solved)
+
+
+def test_pictures_side_by_side() -> None:
+    puzzles = [
+        parse_one("1.....3..4.....2"),
+        parse_one("53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"),
+    ]
+    row = ElementTree.fromstring(svg_row([get_puzzle(p.puzzle).draw_svg(p, p.givens) for p in puzzles], 100))
+    assert (row.get("width"), row.get("height")) == ("210", "100")
+    inner = [element for element in row if element.tag.endswith("svg")]
+    assert [(e.get("x"), e.get("width"), e.get("height")) for e in inner] == [
+        ("0", "100", "100"),
+        ("110", "100", "100"),
+    ]
+    grounds = [e.find("{*}rect") for e in inner]
+    assert [g.get("width") for g in grounds if g is not None] == ["100%"] * 2

@@ -29,7 +29,9 @@ def find_singles(csp: GroundCSP, givens: npt.NDArray[np.integer]) -> npt.NDArray
     start = csp.assignment(np.asarray(givens))
     left = np.where(start[:, None] > 0, start[:, None] == np.arange(1, values + 1), True)  # (V, K)
     facts = [(csp.pairs[c.predicate], csp.table(c)) for c in csp.constraints]
-    full = [m for c in csp.constraints if _all_differ(csp.table(c)) for m in csp.groups[c.predicate] if len(m) == values]
+    full = [
+        m for c in csp.constraints if _all_differ(csp.table(c)) for m in csp.groups[c.predicate] if len(m) == values
+    ]
     rows = np.array(full, dtype=np.int64).reshape(-1, values)
     while True:
         before = left.sum()

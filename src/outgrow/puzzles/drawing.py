@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from html import escape
 
 import numpy as np
 
 from outgrow.puzzles.instance import Instance, Values
 
-__all__ = ["BROKEN", "CELL", "cell_roles", "color_of", "svg_document", "svg_line", "svg_text"]
+__all__ = ["BROKEN", "CELL", "cell_roles", "color_of", "svg_document", "svg_line", "svg_row", "svg_text"]
 
 CELL = 36  # side of a cell in pixels
 BROKEN = "#d1242f"  # the ink of what breaks a rule
@@ -41,6 +43,15 @@ def svg_document(width: float, height: float, parts: list[str]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}">\n'
         f'<rect width="100%" height="100%" fill="white"/>\n{body}\n</svg>\n'
     )
+
+
+def svg_row(drawings: Sequence[str], height: float) -> str:
+    """Whole SVG files side by side in one, each in a square of that height."""
+    parts: list[str] = []
+    for number, drawing in enumerate(drawings):
+        part = drawing.replace("<svg ", f'<svg x="{number * (height + 10):g}" y="0" preserveAspectRatio="xMinYMin" ', 1)
+        parts.append(re.sub(r' (width|height)="[^"%]*"', rf' \1="{height:g}"', part, count=2))
+    return svg_document(len(drawings) * (height + 10) - 10, height, parts)
 
 
 def svg_text(x: float, y: float, text: str, role: str, size: float = 18) -> str:
