@@ -835,7 +835,7 @@ def test_multiplicity_is_asked_for_by_the_recipe(tmp_path: Path, monkeypatch: py
         asked.append(1)
         return np.ones(8, dtype=bool)
 
-    monkeypatch.setattr("outgrow.train.objective.judge_output", judge)
+    monkeypatch.setattr("outgrow.train.objective.judge_each", judge)
     for multiplicity in (False, True):
         recipe = tiny(data=data, multiplicity=multiplicity, log_every=100, updates=4, ema=0.0)
         train(recipe, tmp_path / str(multiplicity), device="cpu", datasets=graphs)
