@@ -59,6 +59,13 @@ def test_signs_strike_out_values(name: str) -> None:
         assert set(np.unique(found[found != dataset.record(i).solution])) <= {0}
 
 
+def test_most_of_the_largest_futoshikis_of_the_paper_need_more() -> None:
+    """As docs/guide/grouped.md says."""
+    dataset = find_dataset("futoshiki-12-test")
+    found = [find_singles(dataset[i].csp, dataset[i].givens) for i in range(0, 1000, 5)]
+    assert 0.4 < np.mean([f is not None and bool((f > 0).all()) for f in found]) < 0.5
+
+
 def test_a_chain_of_signs() -> None:
     puzzle = futoshiki.build(3, np.array([(0, 1), (1, 2)]), np.zeros(9, int))
     found = find_singles(puzzle.csp, puzzle.givens)

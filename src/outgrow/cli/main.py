@@ -49,8 +49,8 @@ def cli() -> None:
 
     \b
     Examples:
-      outgrow solve --exact puzzle.txt
-      outgrow generate sudoku --size 16 --count 3 | outgrow solve --exact -
+      outgrow solve puzzle.txt
+      outgrow generate sudoku --size 16 --count 3 | outgrow solve -
       outgrow show puzzle.txt --svg puzzle.svg
       outgrow train recipes/smoke.toml
     """

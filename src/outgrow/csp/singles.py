@@ -16,8 +16,8 @@ __all__ = ["find_singles"]
 def find_singles(csp: GroundCSP, givens: npt.NDArray[np.integer]) -> npt.NDArray[np.int16] | None:
     """The givens and the values that follow by singles, 0 for the others; None on a contradiction: (V,).
 
-    A variable loses a value that no value left to another allows (below a sign `<`, the largest left to its neighbor and all above), and with
-    it every value that a variable of its group has for certain. The last one left to a variable is its value (a naked single), and so is one that no other
+    A variable loses a value that goes with none of those left to a variable it is bound to: one that another of its group has for certain, or, below a
+    sign `<`, the largest left to its neighbor and all above. The last value left to a variable is its own (a naked single), and so is one that no other
     variable of a group as large as the value set can have (a hidden single).
 
     >>> from outgrow.puzzles import parse_one

@@ -40,9 +40,9 @@ __all__ = [
 
 Rng = np.random.Generator
 CHUNK = 100
+MAX_NODES = 1_000  # of graphs around a coloring; the others end where edge probabilities do
 # Boards (or graphs) tried for one puzzle before giving up: the settings ask for what does not exist. A mask level that
 # can be had comes with the first few boards; 22 givens at 9x9 take about thirty. 'fold': draws until one is in the fold.
-MAX_NODES = 1_000  # of graphs around a coloring; the others end where edge probabilities do
 MAX_TRIES = {"masked": 40, "minimal": 40, "search": 2_000, "extra": 1_000, "graphs": 2_000, "fold": 10_000}
 # Questions that dig() may spend on exchanges, once stuck, to reach a mask level near the minimum.
 EXCHANGES = 1_000

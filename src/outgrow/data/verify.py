@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -217,8 +217,8 @@ class _Checker:
         if self.solver is not None and (record.flags.get("unique") or record.flags.get("minimal")):
             yield from self._check_unique(self.solver, record, solution)
         if "singles" in record.flags and self.singles is not None:
-            simple = not len(record.pairs)
-            found = (self.singles.propagate if simple else partial(find_singles, instance.csp))(instance.givens)
+            signs = len(record.pairs)
+            found = find_singles(instance.csp, instance.givens) if signs else self.singles.propagate(instance.givens)
             if int(found is not None and bool((found > 0).all())) != record.flags["singles"]:
                 yield "graded wrongly: whether singles suffice"
 
