@@ -121,20 +121,19 @@ EDGES: dict[str, tuple[int, Groups]] = {
 
 @TYPES
 @pytest.mark.parametrize("width", [96, 128, 7])
-@pytest.mark.parametrize("how", ["attention", "sharpened", "crowded", "mean"])
+@pytest.mark.parametrize("how", ["attention", "sharpened", "mean"])
 @pytest.mark.parametrize("name", EDGES)
 def test_edges(name: str, how: str, width: int, dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     sources, rows = EDGES[name]
     neighbors = make_neighbors(rows, sources, spare=2 if name == "any degree" else 0)
-    crowd = numbers((sources,))[0] if how == "crowded" else None
 
     def mean(function: Callable[..., Tensor], layers: tuple[Sequence[Layer], ...]) -> Callable[..., Tensor]:
         return lambda source, destination: function(source, destination, neighbors, *layers)
 
     def attend(function: Callable[..., Tensor], layers: tuple[Sequence[Layer], ...]) -> Callable[..., Tensor]:
         return lambda source, destination, a, b: function(
-            source, destination, neighbors, *layers, logits=(a, b), sharpen=how != "attention", crowd=crowd
+            source, destination, neighbors, *layers, logits=(a, b), sharpen=how == "sharpened"
         )
 
     call = mean if how == "mean" else attend

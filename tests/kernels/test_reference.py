@@ -34,7 +34,6 @@ class Case:
     layers: list[Layer]
     logits: tuple[Tensor, Tensor] | None
     sharpen: bool
-    crowd: Tensor | None = None
 
     @property
     def leaves(self) -> list[Tensor]:
@@ -48,7 +47,6 @@ class Case:
             self.layers,
             logits=self.logits,
             sharpen=self.sharpen,
-            crowd=self.crowd,
             dropout=dropout,
         )
 
@@ -66,7 +64,7 @@ def make_table(degrees: Sequence[int], width: int, sources: int, seed: int, mask
 
 
 def make_case(neighbors: Neighbors, *, attention: str, layers: int = 2, seed: int = 0) -> Case:
-    """`attention` is "" for a plain mean, "plain", "sharp", or "crowd" for a sharp one of sources that count for more or less than one."""
+    """`attention` is "" for a plain mean, "plain" or "sharp"."""
     generator = torch.Generator().manual_seed(seed)
 
     def random(*shape: int) -> Tensor:
@@ -79,8 +77,7 @@ def make_case(neighbors: Neighbors, *, attention: str, layers: int = 2, seed: in
         random(destinations, H),
         [(random(H, H), random(H)) for _ in range(layers)],
         (random(sources), random(destinations)) if attention else None,
-        attention in ("sharp", "crowd"),
-        torch.randn(sources, generator=generator) if attention == "crowd" else None,
+        attention == "sharp",
     )
 
 
@@ -100,8 +97,7 @@ def average_slowly(case: Case) -> Tensor:
             if case.logits is not None:
                 logit = case.logits[0][s] + case.logits[1][n]
                 logit = torch.where(logit > 0, logit, 0.01 * logit)
-                count = 1.0 if case.crowd is None else case.crowd[s].exp()
-                weights.append(count * (log(len(edges)) * logit if case.sharpen else logit).exp())
+                weights.append((log(len(edges)) * logit if case.sharpen else logit).exp())
         if not messages:
             rows.append(case.source.new_zeros(1, H))
         elif case.logits is None:
@@ -151,9 +147,7 @@ ANY = {
 # Boards come again and again: their gradients take another way.
 TABLES = {**ANY, **{f"{name}, a board": replace(table, constant=True) for name, table in ANY.items()}}
 each_table = pytest.mark.parametrize("table", TABLES)
-each_average = pytest.mark.parametrize(
-    "attention", ["", "plain", "sharp", "crowd"], ids=["mean", "attention", "sharpened", "crowded"]
-)
+each_average = pytest.mark.parametrize("attention", ["", "plain", "sharp"], ids=["mean", "attention", "sharpened"])
 
 
 @each_table
@@ -190,7 +184,6 @@ def test_half_precision_stays_half_precision(table: str, attention: str, layers:
         [(w.detach().bfloat16(), b.detach().bfloat16()) for w, b in case.layers],
         None if case.logits is None else (case.logits[0].detach().bfloat16(), case.logits[1].detach().bfloat16()),
         case.sharpen,
-        case.crowd,
     )
     output = half.average()
     assert output.dtype == torch.bfloat16
@@ -223,7 +216,6 @@ def test_padding_contributes_nothing(table: str, attention: str, layers: int) ->
         case.layers,
         None if logits is None else (logits[0].detach().requires_grad_(), logits[1]),
         case.sharpen,
-        None if case.crowd is None else torch.cat([case.crowd, case.crowd.new_tensor([1e6])]),
     )
     clean, loud = case.average(), poisoned.average()
     assert torch.equal(clean, loud)
@@ -640,9 +632,7 @@ def test_average_messages_has_the_right_gradient(table: str, layers: int, attent
     def average(source: Tensor, destination: Tensor, *rest: Tensor) -> Tensor:
         pairs = [(rest[i], rest[i + 1]) for i in range(0, 2 * layers, 2)]
         logits = (rest[-2], rest[-1]) if attention else None
-        return average_messages(
-            source, destination, case.neighbors, pairs, logits=logits, sharpen=case.sharpen, crowd=case.crowd
-        )
+        return average_messages(source, destination, case.neighbors, pairs, logits=logits, sharpen=case.sharpen)
 
     assert torch.autograd.gradcheck(average, tuple(case.leaves))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -132,12 +131,11 @@ def test_a_crowd_counts_members_as_often_as_it_says() -> None:
     model = grouped(problem, GroupedConfig(width=6, heads=2, steps=2, marks=5, crowd=0.7)).train()
     graph = model.prepare(problem.puzzles().batch([0]), torch.tensor([[11]]))
     assert graph.crowd is not None
-    assert graph.crowd_logits is not None
     members = graph.roster.types[0][0]
     size = members.source.shape[1]
     told, logit = torch.randn(len(graph.crowd), 6), torch.randn(len(graph.crowd), 1)
-    found = pool_members(told, logit + graph.crowd_logits, members)
-    count = graph.crowd.exp().unsqueeze(1)
+    found = pool_members(told, logit + graph.crowd, members)
+    count = (graph.crowd * math.log(size)).exp()
     weight = count * (logit * math.log(size)).exp()
     for group in range(3):
         those = members.source[group]
@@ -145,27 +143,6 @@ def test_a_crowd_counts_members_as_often_as_it_says() -> None:
         torch.testing.assert_close(found[group], expected, rtol=1e-4, atol=1e-5)
     assert abs(float(count.log().mean())) < 0.2
     assert abs(float(count.log().std()) - 0.7) < 0.15
-
-
-def test_edges_count_their_sources_as_often_as_a_crowd_says() -> None:
-    """Orders of values and of variables, and edges of graphs: they too must not tell how many there are by an average."""
-    problem = PROBLEMS["futoshiki units"]
-    model = grouped(problem, GroupedConfig(width=6, heads=2, steps=1, marks=5, crowd=0.7)).train()
-    graph = model.prepare(problem.puzzles().batch([0]), torch.tensor([[11]]))
-    assert graph.crowd is not None
-    which, told = torch.zeros(len(graph.crowd), 8), torch.randn(len(graph.crowd), 6)
-    parts = len(model.schema.groups) + 1, len(graph.constraint) + len(graph.relation)
-
-    def heard(crowd: Tensor) -> list[Tensor]:
-        return list(model.hear(replace(graph, crowd=crowd), told, which).split(6, dim=1))[parts[0] : sum(parts)]
-
-    plain, even = heard(torch.zeros_like(graph.crowd)), heard(torch.full_like(graph.crowd, 0.9))
-    crowded = heard(graph.crowd)
-    assert len(plain) == parts[1] > 0
-    for neighbors, one, same, other in zip((*graph.constraint, *graph.relation), plain, even, crowded, strict=True):
-        torch.testing.assert_close(one, same)  # all of them twice is all of them once
-        several = neighbors.present is None or bool((neighbors.share.count_nonzero(1) > 1).any())
-        assert torch.allclose(one, other, atol=1e-4) != several
 
 
 def test_crowds_differ_between_puzzles_and_are_there_in_training_alone() -> None:

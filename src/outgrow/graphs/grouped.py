@@ -45,21 +45,12 @@ class GroupedGraph(BinarizedGraph):
     Attributes:
         groups: every group of variables, once for each value: {(j, l), (j', l), ...}.
         values: every variable's own group: {(j, l), (j, l'), ...}.
-        crowd: (N,) where nodes are to count for more or less than one, the log of how many.
+        crowd: (N, 1) what is added to logits of nodes, where they are to count for more or less than one.
     """
 
     groups: tuple[NodeGroups, ...]
     values: NodeGroups
     crowd: Tensor | None = field(default=None, kw_only=True)
-
-    @cached_property
-    def crowd_logits(self) -> Tensor | None:
-        """`crowd` as it is added to logits that are then multiplied by the log of the group's size, (N, 1)."""
-        if self.crowd is None:
-            return None
-        # The size is K in puzzles that fill their groups.
-        size = self.batch.num_values.clamp(min=2).to(self.crowd.dtype).log()[self.batch.node_puzzle]
-        return (self.crowd / size).unsqueeze(1)
 
     @cached_property
     def roster(self) -> Roster:

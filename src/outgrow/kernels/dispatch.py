@@ -56,16 +56,15 @@ def average_messages(
     *,
     logits: tuple[Tensor, Tensor] | None = None,
     sharpen: bool = False,
-    crowd: Tensor | None = None,
     dropout: float = 0.0,
 ) -> Tensor:
     """See `reference.average_messages`."""
     if not dropout and not layers and _fits(source):
         from outgrow.kernels import fused
 
-        return fused.average_messages(source, destination, neighbors, logits=logits, sharpen=sharpen, crowd=crowd)
+        return fused.average_messages(source, destination, neighbors, logits=logits, sharpen=sharpen)
     return reference.average_messages(
-        source, destination, neighbors, layers, logits=logits, sharpen=sharpen, crowd=crowd, dropout=dropout
+        source, destination, neighbors, layers, logits=logits, sharpen=sharpen, dropout=dropout
     )
 
 

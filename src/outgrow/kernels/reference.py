@@ -39,7 +39,6 @@ def average_messages(
     *,
     logits: tuple[Tensor, Tensor] | None = None,
     sharpen: bool = False,
-    crowd: Tensor | None = None,
     dropout: float = 0.0,
 ) -> Tensor:
     """What each destination hears: (N, H), zero for one without edges.
@@ -52,18 +51,17 @@ def average_messages(
         logits: attention, (S,) and (N,): the logit of an edge is leaky_relu(of its source + of its destination), with a softmax
             over the edges into a node. None for a plain mean.
         sharpen: multiply attention logits by the log of the destination's in-degree.
-        crowd: (S,) with attention, what is added to these logits: the log of how many each source counts for.
         dropout: share of message elements to drop.
     """
     block = max(1, _BLOCK.get(source.device.type, 1 << 20) // max(neighbors.degree, 1))
     if torch.is_grad_enabled() or len(destination) <= block:
-        return _average(source, destination, neighbors, layers, logits, sharpen, crowd, dropout)
+        return _average(source, destination, neighbors, layers, logits, sharpen, dropout)
     parts = []
     for start in range(0, len(destination), block):
         stop = start + block
         part_logits = None if logits is None else (logits[0], logits[1][start:stop])
         part = neighbors.rows(start, stop)
-        parts.append(_average(source, destination[start:stop], part, layers, part_logits, sharpen, crowd, dropout))
+        parts.append(_average(source, destination[start:stop], part, layers, part_logits, sharpen, dropout))
     return torch.cat(parts)
 
 
@@ -74,7 +72,6 @@ def _average(
     layers: Sequence[Layer],
     logits: tuple[Tensor, Tensor] | None,
     sharpen: bool,
-    crowd: Tensor | None,
     dropout: float,
 ) -> Tensor:
     *middle, last = layers or (None,)
@@ -88,7 +85,7 @@ def _average(
     if neighbors.degree == 1 and neighbors.mask is None and logits is None:
         averaged = x.squeeze(1)
     else:
-        weight = neighbors.share if logits is None else _attention(*logits, neighbors, sharpen, crowd)
+        weight = neighbors.share if logits is None else _attention(*logits, neighbors, sharpen)
         averaged = (x * weight.to(x.dtype).unsqueeze(2)).sum(1)
     if not dropout and last is not None:
         averaged = functional.linear(averaged, *last)
@@ -97,16 +94,12 @@ def _average(
     return averaged
 
 
-def _attention(
-    source: Tensor, destination: Tensor, neighbors: Neighbors, sharpen: bool, crowd: Tensor | None
-) -> Tensor:
+def _attention(source: Tensor, destination: Tensor, neighbors: Neighbors, sharpen: bool) -> Tensor:
     """(N, D), summing to 1 over the edges into each node."""
     logits = gather(source.unsqueeze(1), neighbors).squeeze(2) + destination.unsqueeze(1)
     logits = functional.leaky_relu(logits.to(torch.promote_types(logits.dtype, torch.float32)))
     if sharpen:
         logits = logits * neighbors.log_degree
-    if crowd is not None:
-        logits = logits + gather(crowd.unsqueeze(1), neighbors).squeeze(2)
     if neighbors.mask is None:
         return logits.softmax(1)
     # A node without edges has only masked entries: their softmax is even, and masked away.

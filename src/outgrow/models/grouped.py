@@ -43,8 +43,8 @@ class GroupedConfig:
         dropout: share of message elements dropped in training.
         marks: C, random numbers by which nodes can be told apart; other ones for every puzzle of every update in training. Without any,
             nodes that hear the same are the same.
-        crowd: in training, nodes count for more or less than one in their groups and on their edges: the standard deviation of the
-            logarithm. So an average does not say how many there are. For models with marks.
+        crowd: in training, members of a group count for more or less than one: the standard deviation of the logarithm. So an average
+            over a group does not say how many there are. For models with marks.
     """
 
     width: int = 96
@@ -92,8 +92,7 @@ class Grouped(NodeModel[GroupedGraph]):
         if self.marked:
             graph = replace(graph, marks=self.mark(batch, draw))
             if self.training and self.config.crowd and draw is not None and not draw.is_floating_point():
-                normal = torch.special.ndtri(draw_uniform(batch, draw).clamp(1e-6, 1 - 1e-6))
-                graph = replace(graph, crowd=self.config.crowd * normal)
+                graph = replace(graph, crowd=self._crowd(batch, draw))
         for part in (*graph.constraint, *graph.relation, graph.roster):
             part.prepare()
         return graph
@@ -104,11 +103,18 @@ class Grouped(NodeModel[GroupedGraph]):
         rest: list[Tensor] = []
         for use, neighbors in zip(self._edges, (*graph.constraint, *graph.relation), strict=True):
             function = self.messages.of(use)
-            rest.append(function(function.send(told, use.attend), told, neighbors, dropout, graph.crowd))
+            rest.append(function(function.send(told, use.attend), told, neighbors, dropout))
         layers = [(layer.weight, layer.bias) for layer in self.pooled.values() if isinstance(layer, nn.Linear)]
         behind = torch.cat([*rest, which.to(rest[0].dtype)], dim=1) if rest else which
         projected = self.members(told)
         if graph.crowd is not None:
             heads = self.config.heads * len(layers)
-            projected = torch.cat([projected[:, :-heads], projected[:, -heads:] + graph.crowd_logits], dim=1)
+            projected = torch.cat([projected[:, :-heads], projected[:, -heads:] + graph.crowd], dim=1)
         return exchange(told, projected, layers, graph.roster, behind, dropout)
+
+    def _crowd(self, batch: Batch, draw: Tensor) -> Tensor:
+        """What is added to the logits of each node, (N, 1): it counts exp(`crowd` z) times in its groups, z normal."""
+        # Logits are multiplied by the logarithm of the group's size, which is K in puzzles that fill their groups.
+        size = batch.num_values.clamp(min=2).to(torch.get_default_dtype()).log()[batch.node_puzzle]
+        normal = torch.special.ndtri(draw_uniform(batch, draw).clamp(1e-6, 1 - 1e-6))
+        return (self.config.crowd * normal / size).unsqueeze(1)

@@ -73,10 +73,8 @@ class MessageFunction(nn.Module):
         rows = functional.linear(states, self.first.weight[:, : states.shape[1]])
         return Sent(rows, self._logits(states, 0) if attend else None)
 
-    def forward(
-        self, sent: Sent, states: Tensor, neighbors: Neighbors, dropout: float = 0.0, crowd: Tensor | None = None
-    ) -> Tensor:
-        """The average message to each destination, of their states (N, H): (N, H). `crowd` (S,): see `average_messages`."""
+    def forward(self, sent: Sent, states: Tensor, neighbors: Neighbors, dropout: float = 0.0) -> Tensor:
+        """The average message to each destination, of their states (N, H): (N, H)."""
         rows = functional.linear(states, self.first.weight[:, states.shape[1] :], self.first.bias)
         logits = None if sent.logits is None else (sent.logits, self._logits(states, 1))
         layers = [(layer.weight, layer.bias) for layer in self.rest if isinstance(layer, nn.Linear)]
@@ -87,7 +85,6 @@ class MessageFunction(nn.Module):
             layers,
             logits=logits,
             sharpen=self._sharpen,
-            crowd=crowd,
             dropout=dropout if self.training else 0.0,
         )
 

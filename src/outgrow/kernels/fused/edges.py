@@ -1,6 +1,6 @@
 """Messages over edges without layers between the first and the last: the same function as `reference.average_messages`.
 
-Node i hears sum_j w_ij relu(s_j + d_i), with w_ij the softmax over its in-neighbors j of l_ij = c_i leaky_relu(a_j + b_i) + o_j, or equal shares. No
+Node i hears sum_j w_ij relu(s_j + d_i), with w_ij the softmax over its in-neighbors j of l_ij = c_i leaky_relu(a_j + b_i), or equal shares. No
 tensor of the size of all edges is written: weights are worked out anew from a, b and the log of the sum of exponentials of each node (lse).
 
 With g the gradient of what i heard, y_i, that of l_ij is w_ij (g . relu(s_j + d_i) - g . y_i). Gradients of destinations are summed over
@@ -49,7 +49,6 @@ def _hear_kernel(
     source_logit,
     logit,
     scale,
-    crowd,
     table,
     there,
     heard,
@@ -59,7 +58,6 @@ def _hear_kernel(
     most: tl.constexpr,
     width: tl.constexpr,
     attend: tl.constexpr,
-    crowded: tl.constexpr,
     masked: tl.constexpr,
     N: tl.constexpr,
     H: tl.constexpr,
@@ -86,8 +84,6 @@ def _hear_kernel(
         if attend:
             raw = tl.load(source_logit + j, mask=real, other=0.0).to(tl.float32) + own
             raw = tl.where(raw < 0, raw * _SLOPE, raw) * sharpness
-            if crowded:
-                raw += tl.load(crowd + j, mask=real, other=0.0)
             above = tl.maximum(top, tl.where(real, raw, _LOW))
             weight = tl.exp(tl.where(real, raw - above, _LOW))
             faded = tl.exp(top - above)
@@ -110,7 +106,6 @@ def _destination_kernel(
     source_logit,
     logit,
     scale,
-    crowd,
     table,
     there,
     lse,
@@ -123,7 +118,6 @@ def _destination_kernel(
     most: tl.constexpr,
     width: tl.constexpr,
     attend: tl.constexpr,
-    crowded: tl.constexpr,
     masked: tl.constexpr,
     N: tl.constexpr,
     H: tl.constexpr,
@@ -156,8 +150,6 @@ def _destination_kernel(
             raw = tl.load(source_logit + j, mask=real, other=0.0).to(tl.float32) + own
             slope = tl.where(raw < 0, sharpness * _SLOPE, sharpness)
             raw = raw * slope
-            if crowded:
-                raw += tl.load(crowd + j, mask=real, other=0.0)
         weight = tl.exp(tl.where(real, raw - level, _LOW))
         on += tl.where(x > 0, weight[:, None], 0.0)
         if attend:
@@ -178,7 +170,6 @@ def _source_kernel(
     source_logit,
     logit,
     scale,
-    crowd,
     readers,
     starts,
     there,
@@ -192,7 +183,6 @@ def _source_kernel(
     degree,
     width: tl.constexpr,
     attend: tl.constexpr,
-    crowded: tl.constexpr,
     masked: tl.constexpr,
     H: tl.constexpr,
 ):
@@ -202,11 +192,8 @@ def _source_kernel(
     inside = column < width
     x = tl.load(source + j * width + column, mask=inside, other=0.0).to(tl.float32)
     sent = 0.0
-    more = 0.0
     if attend:
         sent = tl.load(source_logit + j).to(tl.float32)
-        if crowded:
-            more = tl.load(crowd + j)
     total = tl.zeros([H], tl.float32)
     d_sent = tl.zeros([H], tl.float32)  # summed over columns at the end
     at = tl.load(starts + j)
@@ -222,7 +209,7 @@ def _source_kernel(
             sharpness = tl.load(scale + node)
             raw = sent + tl.load(logit + node).to(tl.float32)
             slope = tl.where(raw < 0, sharpness * _SLOPE, sharpness)
-            weight = tl.exp(tl.minimum(raw * slope + more - level, 0.0))
+            weight = tl.exp(tl.minimum(raw * slope - level, 0.0))
             if masked:
                 weight = tl.where(tl.load(there + entry) != 0, weight, 0.0)
             d_sent += weight * slope * (d * y - tl.load(dots + node) / width)
@@ -246,18 +233,17 @@ class _Hear(torch.autograd.Function):
         source_logit: Tensor | None,
         logit: Tensor | None,
         scale: Tensor | None,
-        crowd: Tensor | None,
         neighbors: Neighbors,
     ) -> Tensor:
         source, destination = source.contiguous(), destination.contiguous()
         nodes, width = destination.shape
         heard = torch.empty_like(destination)
         lse = destination.new_empty(nodes, dtype=torch.float32)
-        logits = (source_logit, logit, scale, crowd)
+        logits = (source_logit, logit, scale)
         if nodes:
             _hear_kernel[(triton.cdiv(nodes, _ROWS),)](
                 source, destination, *logits, neighbors.source, neighbors.mask, heard, lse, nodes, neighbors.degree,
-                power(neighbors.degree), width, attend=logit is not None, crowded=crowd is not None,
+                power(neighbors.degree), width, attend=logit is not None,
                 masked=neighbors.mask is not None, N=_ROWS, H=power(width),
             )  # fmt: skip
         ctx.save_for_backward(source, destination, *logits, lse)
@@ -266,7 +252,7 @@ class _Hear(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        source, destination, source_logit, logit, scale, crowd, lse = ctx.saved_tensors
+        source, destination, source_logit, logit, scale, lse = ctx.saved_tensors
         neighbors: Neighbors = ctx.neighbors
         nodes, width = destination.shape
         d_heard = grads[0].contiguous()
@@ -279,9 +265,8 @@ class _Hear(torch.autograd.Function):
                 torch.empty_like(logit),
                 torch.empty_like(lse),
             )
-        logits = (source_logit, logit, scale, crowd)
+        logits = (source_logit, logit, scale)
         how: dict[str, Any] = {"width": width, "attend": attend, "masked": masked, "H": power(width)}
-        how["crowded"] = crowd is not None
         if nodes:
             _destination_kernel[(triton.cdiv(nodes, _ROWS),)](
                 source, destination, *logits, neighbors.source, neighbors.mask, lse, d_heard, d_destination, d_logit,
@@ -293,7 +278,7 @@ class _Hear(torch.autograd.Function):
                 source, destination, *logits, readers, starts, neighbors.mask, lse, d_heard, dots, d_source, d_source_logit,
                 len(readers), len(source), neighbors.degree, num_warps=1, **how,
             )  # fmt: skip
-        return d_source, d_destination, d_source_logit, d_logit, None, None, None
+        return d_source, d_destination, d_source_logit, d_logit, None, None
 
 
 def average_messages(
@@ -303,21 +288,16 @@ def average_messages(
     *,
     logits: tuple[Tensor, Tensor] | None = None,
     sharpen: bool = False,
-    crowd: Tensor | None = None,
 ) -> Tensor:
     """See `reference.average_messages`; without layers and dropout."""
     if not neighbors.degree:
-        return reference.average_messages(
-            source, destination, neighbors, (), logits=logits, sharpen=sharpen, crowd=crowd
-        )
+        return reference.average_messages(source, destination, neighbors, (), logits=logits, sharpen=sharpen)
     sent, own = logits or (None, None)
     scale = None
-    if own is None:
-        crowd = None
-    else:
+    if own is not None:
         scale = neighbors.log_degree.flatten() if sharpen else torch.ones_like(own)
         scale = scale.to(torch.float32).contiguous()
-    return _Hear.apply(source, destination.to(source.dtype), _row(sent), _row(own), scale, crowd, neighbors)  # pyright: ignore[reportReturnType]
+    return _Hear.apply(source, destination.to(source.dtype), _row(sent), _row(own), scale, neighbors)  # pyright: ignore[reportReturnType]
 
 
 def _row(logits: Tensor | None) -> Tensor | None:
