@@ -23,6 +23,13 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.argument("files", metavar="WEIGHTS... DATASET...", nargs=-1, required=True)
 @click.option("--steps", metavar="T,...", help="Read the answer after these numbers of steps  [the model's own].")
 @click.option(
+    "--restart",
+    metavar="T",
+    type=click.IntRange(0, 100_000),
+    default=0,
+    help="Where the model is not sure after T steps, start over with other marks; of all attempts the answer it is surest of counts  [never].",
+)
+@click.option(
     "--limit", metavar="N", type=click.IntRange(min=1), help="Only the first N puzzles of each set  [all of them]."
 )
 @click.option("--device", metavar="NAME", help="cpu, cuda, ...  [a GPU if there is one]")
@@ -49,6 +56,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 def command(
     files: tuple[str, ...],
     steps: str | None,
+    restart: int,
     limit: int | None,
     device: str | None,
     nearest_seconds: float,
@@ -71,6 +79,7 @@ def command(
       outgrow evaluate runs/smoke-0/weights.safetensors sudoku-4-test sudoku-6-test
       outgrow evaluate runs/*/weights.safetensors sudoku-16-test --steps 32,64 --out results/mine.json
       outgrow evaluate weights.safetensors sudoku-9-hard --by singles --first-steps
+      outgrow evaluate weights.safetensors coloring-7-test --steps 128,1024 --restart 128
       outgrow evaluate weights.safetensors sudoku-9-test --save answers.jsonl
       outgrow evaluate --predictions answers.jsonl sudoku-9-test
     """
@@ -78,9 +87,9 @@ def command(
 
     weights = [name for name in files if name.endswith(".safetensors")]
     names = [name for name in files if name not in weights]
-    if given is not None and (weights or save_to or steps is not None or limit or device or first_steps):
+    if given is not None and (weights or save_to or steps is not None or restart or limit or device or first_steps):
         raise click.UsageError(
-            "--predictions are scored as they are: without weights, --steps, --limit, --device, --first-steps or --save"
+            "--predictions are scored as they are: without weights, --steps, --restart, --limit, --device, --first-steps or --save"
         )
     if given is None and not weights:
         raise click.UsageError("no weights named: files that end in .safetensors, as 'outgrow train' writes them")
@@ -103,7 +112,7 @@ def command(
     if given is not None:
         evaluations = [_score(given, datasets, nearest_seconds)]
     else:
-        evaluations = _run(weights, datasets, chosen, limit, device, nearest_seconds, first_steps, kept)
+        evaluations = _run(weights, datasets, chosen, restart, limit, device, nearest_seconds, first_steps, kept)
     rows = table(evaluations)
     # Shown first: a full disk does not take an hour's figures along.
     print(json.dumps([e.as_json() for e in evaluations]) if as_json else render_table(rows, by=by).rstrip("\n"))
@@ -130,19 +139,20 @@ def _run(
     weights: list[str],
     datasets: dict[str, Dataset],
     steps: list[int],
+    restart: int,
     limit: int | None,
     device: str | None,
     nearest_seconds: float,
     first_steps: bool,
     kept: list[Predictions],
 ) -> list[Evaluation]:
-    from outgrow.evaluate.run import evaluate, open_weights
+    from outgrow.evaluate.run import check_restart, evaluate, open_weights
     from outgrow.train.processes import choose_device
 
     found: list[Evaluation] = []
     where = choose_device(device)
     for name in weights:  # all of them before hours of work
-        open_weights(name, datasets)
+        check_restart(open_weights(name, datasets).model, restart)
     puzzles = sum(min(len(d), limit or len(d)) for d in datasets.values())
     for name in weights:
         with track(Path(name).parent.name or name, puzzles * (1 + len(set(steps) or [0]))) as done:
@@ -151,6 +161,7 @@ def _run(
                     name,
                     datasets,
                     steps=steps,
+                    restart=restart,
                     limit=limit,
                     device=where,
                     nearest_seconds=nearest_seconds,

@@ -18,6 +18,9 @@ def main() -> int:
     parser.add_argument("weights", help="a weights file")
     parser.add_argument("datasets", nargs="+", help="data sets, by name or file (*.npz)")
     parser.add_argument("--steps", type=int, nargs="+", default=[], help="read the answer after these numbers of steps")
+    parser.add_argument(
+        "--restart", type=int, default=0, metavar="T", help="where the model is not sure after T steps, start over"
+    )
     parser.add_argument("--limit", type=int, help="only the first so many puzzles of each set")
     parser.add_argument("--device", help="cpu, cuda, ... (a GPU if there is one)")
     parser.add_argument(
@@ -39,6 +42,7 @@ def main() -> int:
             arguments.weights,
             datasets,
             steps=arguments.steps,
+            restart=arguments.restart,
             limit=arguments.limit,
             device=choose_device(arguments.device),
             nearest_seconds=arguments.nearest_seconds,

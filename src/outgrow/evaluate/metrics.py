@@ -45,6 +45,8 @@ class Score:
         by_flag: the puzzles with and without each flag of the set (`flags_of`): {'singles=1': {'count': 9, 'solved': 8}, ...}.
         first_steps: of the first step after which the answer was right, if it was asked for: how many puzzles were 'solved' after any
             step up to `steps`, and when, for these shares of them: '10%', '50%', ... (`step_quantiles`).
+        restart: if not 0, puzzles started over whenever the model was not sure after so many steps, fewer than `steps`, and the answer that it
+            was surest of counts.
         solved: (N,) the verdicts; empty in a score read from a results file, and `right` too.
         right: (N,) the fractions that `pointwise` is the mean of.
     """
@@ -62,6 +64,7 @@ class Score:
     pointwise_bound: bool
     by_flag: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     first_steps: Mapping[str, int] = field(default_factory=dict)
+    restart: int = 0
     solved: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     right: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
 

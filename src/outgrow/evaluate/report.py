@@ -32,7 +32,7 @@ _TYPES = {
     "Mapping[str, Mapping[str, int]]": (dict,),
 }
 _ARRAYS = ("solved", "right")  # a value a puzzle: too long for a results file
-_OPTIONAL = ("by_flag", "first_steps")  # not written where there is none
+_OPTIONAL = ("by_flag", "first_steps", "restart")  # not written where there is none
 _SHARES = tuple(f"{q}%" for q in QUANTILES)
 
 
@@ -109,6 +109,7 @@ class Row:
     paper: Figure | None
     by_flag: Mapping[str, tuple[float, float, int]] = field(default_factory=dict)
     first_steps: Mapping[str, int] = field(default_factory=dict)
+    restart: int = 0
 
 
 def write_results(path: str | Path, evaluations: Sequence[Evaluation]) -> None:
@@ -144,7 +145,9 @@ def table(evaluations: Sequence[Evaluation]) -> list[Row]:
     groups: dict[tuple[Any, ...], list[tuple[Evaluation, Score]]] = {}
     for e in evaluations:
         for s in e.scores:
-            groups.setdefault((e.recipe, e.model, e.task, s.dataset, s.sha256, s.count, s.steps), []).append((e, s))
+            groups.setdefault((e.recipe, e.model, e.task, s.dataset, s.sha256, s.count, s.steps, s.restart), []).append(
+                (e, s)
+            )
     return [_row(group) for group in groups.values()]
 
 
@@ -159,7 +162,7 @@ def cells(rows: Sequence[Row], by: str | None = None) -> list[list[str]]:
             r.dataset,
             str(r.size),
             str(r.count),
-            str(r.steps),
+            str(r.steps) + (f" ({r.restart} each)" if r.restart else ""),
             _with_spread(r.board, r.board_std, r.seeds)
             + (f" [{_percent(r.board_interval[0])}, {_percent(r.board_interval[1])}]" if r.board_interval else ""),
             (">=" if r.pointwise_bound else "") + _with_spread(r.pointwise, r.pointwise_std, r.seeds),
@@ -225,6 +228,7 @@ def _row(group: list[tuple[Evaluation, Score]]) -> Row:
             for name in score.first_steps
             if all(name in s.first_steps for _, s in group)
         },
+        restart=score.restart,
     )
 
 
@@ -267,6 +271,8 @@ def _counted(score: Score) -> Score:
             and counts["count"] > 0
         ):
             raise ValueError(f"by_flag has {name[:20]!r}: {str(counts)[:40]!r}")
+    if not 0 <= score.restart < max(score.steps, 1):
+        raise ValueError(f"restart is {score.restart} of {score.steps} steps")
     first = score.first_steps
     names = ("solved", *_SHARES) if first.get("solved") else ("solved",)
     if first:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
+import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,18 +24,20 @@ from outgrow.evaluate.predictions import Predictions
 from outgrow.evaluate.report import Evaluation
 from outgrow.graphs import Batch, Puzzles, Schema
 from outgrow.models import Model
+from outgrow.models.nodes import NodeModel
 from outgrow.provenance import provenance
 from outgrow.puzzles import PUZZLES
 from outgrow.train.curves import LOG_NAME, read_log
 from outgrow.train.processes import products
 from outgrow.weights import Loaded, load_weights
 
-__all__ = ["FirstSteps", "evaluate", "form_for", "open_weights", "predict"]
+__all__ = ["FirstSteps", "check_restart", "evaluate", "form_for", "open_weights", "predict"]
 
 # (variable, value) nodes in a batch: a 25x25 Sudoku has 15,625.
 _NODES = {"cpu": 1 << 15, "cuda": 1 << 17}
 _MAX_STEPS = 100_000
 _MAX_SECONDS = 86_400
+_SURE = math.log(0.5)  # an answer is kept if it is more likely than not right about each single variable
 Progress = Callable[[int], None]
 
 
@@ -45,25 +49,28 @@ class FirstSteps:
     """The first step after which the answer to each puzzle was right. Who has been right once is not judged again."""
 
     def __init__(self) -> None:
-        self._parts: list[npt.NDArray[np.int64]] = []
+        self._first: dict[int, int] = {}
 
     @property
     def steps(self) -> npt.NDArray[np.int64]:
         """(N,) one for each puzzle so far, 0 for those that were never right."""
-        return np.concatenate(self._parts)
+        return np.array([self._first[i] for i in sorted(self._first)], dtype=np.int64)
 
-    def watch(self, batch: Batch, csps: Sequence[GroundCSP]) -> Callable[[int, torch.Tensor], None]:
-        """The next puzzles: what is to be told of the scores (V, K) after each of their steps."""
-        first = np.zeros(len(batch), dtype=np.int64)
-        self._parts.append(first)
+    def watch(
+        self, puzzles: Sequence[int], batch: Batch, csps: Sequence[GroundCSP]
+    ) -> Callable[[int, torch.Tensor], None]:
+        """What is to be told of the scores (V, K) after each step of these puzzles."""
+        for i in puzzles:
+            self._first.setdefault(i, 0)
         givens = batch.split(batch.givens.cpu().numpy())
 
         def told(step: int, scores: torch.Tensor) -> None:
-            left = np.flatnonzero(first == 0).tolist()
+            left = [k for k, i in enumerate(puzzles) if not self._first[i]]
             if left:
                 answers = batch.split((scores.argmax(1) + 1).cpu().numpy())
-                right = judge_each([csps[i] for i in left], [answers[i] for i in left], [givens[i] for i in left])
-                first[np.array(left)[right]] = step
+                right = judge_each([csps[k] for k in left], [answers[k] for k in left], [givens[k] for k in left])
+                for k in itertools.compress(left, right):
+                    self._first[puzzles[k]] = step
 
         return told
 
@@ -74,6 +81,7 @@ def predict(
     name: str,
     *,
     steps: Sequence[int] = (),
+    restart: int = 0,
     limit: int | None = None,
     device: torch.device | str = "cpu",
     first_steps: FirstSteps | None = None,
@@ -81,27 +89,91 @@ def predict(
 ) -> list[Predictions]:
     """What the model answers after each of these numbers of steps (its own, by default), for the first `limit` puzzles.
 
-    `first_steps` is told the answers after every step up to the last of them.
+    With `restart`, a puzzle starts over with other marks whenever so many steps did not make the model sure of every variable, and of all
+    these attempts the answer that it gives the highest probability counts: by its own scores, nobody asks the verdict. `first_steps` is told
+    the answers after every step up to the last of them.
     """
-    _check(steps, limit)
+    _check(steps, limit, restart)
+    check_restart(model, restart)
     steps = sorted(set(steps)) or [model.config.steps]
     model = model.to(device).eval()
     puzzles = Puzzles.of_datasets([dataset], form_for(model, dataset), limit)
-    answers: dict[int, list[np.ndarray]] = {n: [] for n in steps}
-    done = 0
-    for part in puzzles.portions(_NODES.get(torch.device(device).type, 1 << 15)):
-        with torch.no_grad():
-            batch = puzzles.batch(part, device)
-            told = first_steps.watch(batch, [puzzles.csps[i] for i in part]) if first_steps else None
-            for n, scores in enumerate(model.run(model.prepare(batch), steps[-1]), start=1):  # pyright: ignore[reportArgumentType]
-                if told:
-                    told(n, scores)
-                if n in answers:
-                    answers[n] += batch.split((scores.argmax(1) + 1).cpu().numpy())
-        done += len(part)
-        progress(done)
+    nodes = _NODES.get(torch.device(device).type, 1 << 15)
+    answers: dict[int, dict[int, np.ndarray]] = {n: {} for n in steps}
+    surest = _Surest(len(puzzles))
+    left = list(range(len(puzzles)))
+    for begin in range(0, steps[-1], restart or steps[-1]):
+        end = min(begin + (restart or steps[-1]), steps[-1])
+        unsure: list[int] = []
+        done = len(puzzles) - len(left)
+        for part in puzzles.portions(nodes, left):
+            with torch.no_grad():
+                batch = puzzles.batch(part, device)
+                told = first_steps.watch(part, batch, [puzzles.csps[i] for i in part]) if first_steps else None
+                for n, scores in enumerate(_attempt(model, batch, begin // (restart or 1), end - begin), begin + 1):
+                    if told:
+                        told(n, scores)
+                    if n in answers or (restart and n == end):
+                        found = batch.split((scores.argmax(1) + 1).cpu().numpy())
+                        sure = surest.compare(part, found, batch, model, scores) if restart else None
+                        if n in answers:
+                            answers[n] |= dict(zip(part, found if sure is None else sure.best, strict=True))
+                        if n == end and sure is not None:
+                            unsure += itertools.compress(part, ~surest.keep(part, sure))
+            done += len(part)
+            progress(done - (len(unsure) if end < steps[-1] else 0))
+        left = unsure
+        if not left:
+            break
     indices = np.arange(len(puzzles))
-    return [Predictions(name, dataset.sha256, n, indices, found) for n, found in answers.items()]
+    return [
+        # Who was sure is not asked again.
+        Predictions(name, dataset.sha256, n, indices, [found.get(i, surest.answers[i]) for i in range(len(puzzles))])
+        for n, found in answers.items()
+    ]
+
+
+def _attempt(model: Model, batch: Batch, number: int, steps: int) -> Iterator[torch.Tensor]:
+    """The scores of an attempt, step after step; the first one, 0, is made with the marks that puzzles have by default."""
+    if not number:
+        return model.run(model.prepare(batch), steps)  # pyright: ignore[reportArgumentType]
+    draw = torch.full((len(batch), 1), number, dtype=torch.int64, device=batch.puzzle.device)
+    return model.run(model.prepare(batch, draw), steps)  # pyright: ignore[reportArgumentType]
+
+
+class _Sure(NamedTuple):
+    """Of some puzzles, what counts so far, how likely it is right (a logarithm), and whether the latest answer is sure."""
+
+    best: list[np.ndarray]
+    likely: npt.NDArray[np.float64]
+    sure: npt.NDArray[np.bool_]
+
+
+class _Surest:
+    """Of every puzzle, the answer of all its attempts that the model gives the highest probability."""
+
+    def __init__(self, count: int) -> None:
+        self.answers: list[np.ndarray] = [np.zeros(0, np.int64)] * count
+        self._likely = np.full(count, -np.inf)
+
+    def compare(
+        self, puzzles: list[int], found: list[np.ndarray], batch: Batch, model: Model, scores: torch.Tensor
+    ) -> _Sure:
+        """The better one for each of these puzzles: what was found now, by these scores, or what is kept of attempts before."""
+        assert isinstance(model, NodeModel), "see check_restart"
+        by_puzzle = batch.split(model.certainty(scores).cpu().double().numpy())
+        now = np.array([c.sum() for c in by_puzzle])
+        better = now > self._likely[puzzles]
+        best = [new if b else self.answers[i] for i, new, b in zip(puzzles, found, better, strict=True)]
+        sure = np.array([bool((c > _SURE).all()) for c in by_puzzle])
+        return _Sure(best, np.maximum(now, self._likely[puzzles]), sure)
+
+    def keep(self, puzzles: list[int], sure: _Sure) -> npt.NDArray[np.bool_]:
+        """At the end of an attempt. Says for which puzzles it was the last one needed."""
+        for i, answer in zip(puzzles, sure.best, strict=True):
+            self.answers[i] = answer
+        self._likely[puzzles] = sure.likely
+        return sure.sure
 
 
 def form_for(model: Model, dataset: Dataset) -> str:
@@ -140,6 +212,7 @@ def evaluate(
     datasets: Mapping[str, Dataset],
     *,
     steps: Sequence[int] = (),
+    restart: int = 0,
     limit: int | None = None,
     device: torch.device | str = "cpu",
     nearest_seconds: float = 10.0,
@@ -147,18 +220,19 @@ def evaluate(
     keep: Callable[[Sequence[Predictions]], None] = lambda predictions: None,
     progress: Progress = _no_progress,
 ) -> Evaluation:
-    """A weights file on data sets by name.
+    """A weights file on data sets by name; `steps` and `restart` as in `predict`.
 
     With `first_steps`, every step is judged up to the largest number of them, and the score after as many says when puzzles were first
     solved. `keep` is given the predictions. `progress` is told how often a puzzle was predicted or, after each number of steps, scored: in the end
     1 + the number of steps asked for times each.
     """
-    _check(steps, limit)
+    _check(steps, limit, restart)
     if not 0 <= nearest_seconds <= _MAX_SECONDS:
         raise OutgrowError(
             f"{nearest_seconds} seconds to look for a nearest solution; 0 to {_MAX_SECONDS:,} are possible"
         )
     loaded = open_weights(weights, datasets)
+    check_restart(loaded.model, restart)
     began = time.monotonic()
     scores: list[Score] = []
     on_gpu = torch.device(device).type == "cuda"
@@ -175,6 +249,7 @@ def evaluate(
                 dataset,
                 name,
                 steps=steps,
+                restart=restart,
                 limit=limit,
                 device=device,
                 first_steps=first,
@@ -183,7 +258,8 @@ def evaluate(
         before += len(found[0].indices)
         keep(found)
         for predictions in found:
-            scores.append(score(dataset, predictions, nearest_seconds=nearest_seconds, progress=told))
+            found_by = score(dataset, predictions, nearest_seconds=nearest_seconds, progress=told)
+            scores.append(dataclasses.replace(found_by, restart=restart if predictions.steps > restart else 0))
             before += len(predictions.indices)
         if first:
             scores[-1] = dataclasses.replace(scores[-1], first_steps=step_quantiles(first.steps))
@@ -221,7 +297,17 @@ def _finite(content: dict[str, Any]) -> dict[str, Any]:
     return json.loads(json.dumps(content), parse_constant=lambda number: None)
 
 
-def _check(steps: Sequence[int], limit: int | None) -> None:
+def check_restart(model: Model, restart: int) -> None:
+    """Refuses to start over where every attempt would be the same."""
+    if restart and not (isinstance(model, NodeModel) and model.marked):
+        raise OutgrowError(
+            f"nothing is different when a {model.kind} model without marks starts over; leave out the restart"
+        )
+
+
+def _check(steps: Sequence[int], limit: int | None, restart: int) -> None:
+    if not 0 <= restart <= _MAX_STEPS:
+        raise OutgrowError(f"a restart after {restart} steps; 1 to {_MAX_STEPS:,} are possible, or 0 for none")
     if any(not 1 <= n <= _MAX_STEPS for n in steps):
         raise OutgrowError(f"steps {', '.join(map(str, steps))}: 1 to {_MAX_STEPS:,} are possible")
     if limit is not None and limit < 1:

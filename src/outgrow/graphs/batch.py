@@ -230,11 +230,12 @@ class Puzzles:
         variables = ranges(self._first[chosen], self._num_variables[chosen])
         return self._givens[variables], None if self._solutions is None else self._solutions[variables]
 
-    def portions(self, nodes: int) -> Iterator[list[int]]:
-        """All puzzles in order, as many at a time as have at most so many (variable, value) nodes."""
+    def portions(self, nodes: int, chosen: Sequence[int] | None = None) -> Iterator[list[int]]:
+        """All puzzles, or those chosen, in order, as many at a time as have at most so many (variable, value) nodes."""
         part: list[int] = []
         total = 0
-        for i, cost in enumerate((self._num_variables * self._num_values).tolist()):
+        for i in range(len(self)) if chosen is None else chosen:
+            cost = int(self._num_variables[i] * self._num_values[i])
             if part and total + cost > nodes:
                 yield part
                 part, total = [], 0

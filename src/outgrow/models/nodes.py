@@ -144,6 +144,11 @@ class NodeModel(nn.Module, ABC, Generic[Graph]):
             told = told.to(torch.get_autocast_dtype(told.device.type))
         return self.update(self.hear(graph, told, which), None, hidden, cell, weight)
 
+    def certainty(self, scores: Tensor) -> Tensor:
+        """Of scores (V, K), the log of the probability of each variable's best value: that it is so and no other is, (V,)."""
+        # log sigmoid(x) is log sigmoid(-x) + x; values that a variable does not have are minus infinity, and certainly not so.
+        return functional.logsigmoid(-scores.float()).sum(1) + scores.float().max(1).values
+
     def loss(self, scores: Tensor, graph: Graph, target: Tensor) -> Tensor:
         """Binary cross-entropy at every step, averaged over the nodes of a puzzle: scores (T, V, K), target (V,) -> (T, B)."""
         batch = graph.batch
