@@ -44,7 +44,19 @@ def solving(entry: Entry, rows: Sequence[Row]) -> Row | None:
 
 
 def percent(mean: float, std: float, seeds: int) -> str:
-    return f"{100 * mean:.1f}" + (f" ± {100 * std:.1f}" if seeds > 1 else "")
+    """With a digit; 100.0 is all of them and never rounded up to."""
+    return f"{100.0 if mean == 1 else min(100 * mean, 99.9):.1f}" + (f" ± {100 * std:.1f}" if seeds > 1 else "")
+
+
+def steps_of(row: Row) -> str:
+    """How many steps, and how many of them an attempt had, if there were several."""
+    return f"{row.steps}" + (f" ({row.restart} each)" if row.restart else "")
+
+
+def first_attempt(entry: Entry, rows: Sequence[Row]) -> str:
+    """Board accuracy before anything started over."""
+    found = [row for row in rows if row.steps == entry.restart and not row.restart]
+    return percent(found[0].board, found[0].board_std, found[0].seeds) if found else "-"
 
 
 def worst(evaluations: Sequence[Evaluation], row: Row) -> float:
@@ -75,13 +87,14 @@ def beyond(measured: Sequence[Measured]) -> str:
                 [
                     f"{entry.puzzle}, up to {entry.max_trained_values} values",
                     f"`{name}`",
-                    str(row.steps),
+                    steps_of(row),
+                    first_attempt(entry, rows),
                     percent(row.board, row.board_std, row.seeds),
                     f"{100 * worst(evaluations, row):.1f}",
                     paper(entry.puzzle, name, row.size),
                 ]
             )
-    head = ["trained on", "solves", "steps", "board accuracy %", "worst seed", "the paper's best"]
+    head = ["trained on", "solves", "steps", "first attempt", "board accuracy %", "worst seed", "the paper's best"]
     return markdown(head, body)
 
 
@@ -105,7 +118,7 @@ def hard(measured: Sequence[Measured]) -> str:
                 parts = [row.by_flag.get(f"singles={value}") for value in (1, 0)]
                 shown = [f"{percent(p[0], p[1], row.seeds)} of {p[2]}" if p else "-" for p in parts]
                 body.append(
-                    [entry.name, f"`{name}`", str(row.steps), percent(row.board, row.board_std, row.seeds), *shown]
+                    [entry.name, f"`{name}`", steps_of(row), percent(row.board, row.board_std, row.seeds), *shown]
                 )
     return markdown(["weights", "set", "steps", "all", "singles suffice", "they do not"], body)
 

@@ -337,6 +337,8 @@ MISTAKES: dict[str, tuple[list[object], str]] = {
     "predictions and no steps": (["--predictions", "a.jsonl", "sudoku-4-test", "--steps", ""], "without weights, --steps"),
     "predictions and limit": (["--predictions", "a.jsonl", "sudoku-4-test", "--limit", "2"], "--limit"),
     "predictions and device": (["--predictions", "a.jsonl", "sudoku-4-test", "--device", "cpu"], "--device"),
+    "predictions and a restart": (["--predictions", "a.jsonl", "sudoku-4-test", "--restart", "4"], "--restart"),
+    "a restart without marks": ([BOARDS, "sudoku-4-test", "--steps", "8", "--restart", "4"], "without marks"),
     "predictions and first steps": (["--predictions", "a.jsonl", "sudoku-4-test", "--first-steps"], "--first-steps or --save"),
     "predictions and save": (["--predictions", "a.jsonl", "sudoku-4-test", "--save", "b.jsonl"], "or --save"),
 }  # fmt: skip

@@ -74,6 +74,7 @@ def ship(folder: Path, name: str, puzzle: str, text: str, **changes: Any) -> Non
         "chosen_how": "By lot.",
         "default": True,
         "steps": ((4, 7), (9, 20)),
+        "restart": 0,
         "scores": (Measured(f"{puzzle}-4-test", 4, 7, 10, 0.5),),
         "results": "results/none.json",
     }
@@ -96,10 +97,19 @@ class Told:
     def __init__(self) -> None:
         self.wrong: list[str] = []
         self.calls: list[tuple[int, int, Any]] = []
+        self.restarts: list[int] = []
 
     def __call__(
-        self, model: Any, instances: Sequence[Instance], steps: int, *, device: Any, progress: Callable[[int], None]
+        self,
+        model: Any,
+        instances: Sequence[Instance],
+        steps: int,
+        *,
+        restart: int,
+        device: Any,
+        progress: Callable[[int], None],
     ) -> list[Answer]:
+        self.restarts.append(restart)
         self.calls.append((len(instances), steps, model))
         found: list[Answer] = []
         for instance in instances:
@@ -318,12 +328,27 @@ def test_a_file_that_is_not_the_one_shipped_is_refused(run: Run, shipped: Path) 
     assert "boards.safetensors: not the file that the catalog names" in shown.err
 
 
+def test_it_starts_over_as_the_weights_were_measured_or_as_it_is_told(run: Run, told: Told, tmp_path: Path) -> None:
+    ship(tmp_path, "again", "sudoku", FOUR, default=False, restart=6)
+    for options in (
+        ["--weights", "again"],
+        ["--weights", "again", "--restart", 4],
+        ["--weights", "again", "--restart", 0],
+        [],
+    ):
+        run(*options, text=NINE)
+    assert told.restarts == [6, 4, 0, 0]
+
+
 @pytest.mark.parametrize(
     ("options", "word"),
     [
         (["--exact", "--weights", "boards"], "--exact"),
         (["--exact", "--steps", "3"], "--exact"),
         (["--exact", "--device", "cpu"], "--exact"),
+        (["--exact", "--restart", "3"], "--exact"),
+        (["--restart", "-1"], "restart"),
+        (["--restart", "3"], "without marks"),
         (["--seconds", "3"], "--exact"),
         (["--seconds", "nan"], "not a number"),
         (["--steps", "0"], "steps"),

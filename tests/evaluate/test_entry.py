@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,27 @@ def test_an_entry_repeats_its_files(make: Callable[..., Made], tmp_path: Path) -
     assert made.chosen_how == (
         "The median of three seeds by board accuracy on sudoku-4-valid; sudoku-4-valid chose its weights."
     )
+
+
+def test_an_entry_starts_over_as_its_figures_did(make: Callable[..., Made]) -> None:
+    def restarted(*counts: int) -> Callable[[list[Evaluation]], None]:
+        def edit(found: list[Evaluation]) -> None:
+            for e in found:
+                listed = [replace(s, restart=n) for s, n in zip(e.scores, counts, strict=True)]
+                object.__setattr__(e, "scores", listed)
+
+        return edit
+
+    sets = len(SETS)
+    assert make_entry(*make(0, steps=(8,)), name="tiny").restart == 0
+    assert make_entry(*make(0, steps=(8,), scores=restarted(*[2] * sets)), name="tiny").restart == 2
+    # Those after no more steps than that have not started over.
+    mixed = make(0, steps=(2, 8), scores=restarted(*[0, 2] * sets))
+    assert make_entry(*mixed, name="tiny", steps=[(6, 8)]).restart == 2
+    wrong = make(0, steps=(8,), scores=restarted(*[2] * (sets - 1), 0))
+    assert "with a restart and some without" in refusal(*wrong)
+    wrong = make(0, steps=(8,), scores=restarted(*[2] * (sets - 1), 4))
+    assert "with a restart and some without" in refusal(*wrong)
 
 
 def test_a_name_is_taken_once_or_replaced(make: Callable[..., Made], tmp_path: Path) -> None:

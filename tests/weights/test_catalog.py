@@ -54,6 +54,7 @@ def entry(path: Path, name: str = "tiny", **changes: Any) -> Entry:
         "chosen_how": "The median of three seeds by board accuracy on sudoku-4-valid; sudoku-4-valid chose its weights.",
         "default": False,
         "steps": ((4, 2), (9, 32), (16, 64)),
+        "restart": 16,
         "scores": (Measured("sudoku-4-test", 4, 2, 500, 0.25), Measured("sudoku-9-test", 9, 2, 10, 1.0)),
         "results": "results/tiny.json",
     }
@@ -266,6 +267,9 @@ BAD: list[tuple[str, Any]] = [
     ("steps", [[9, 8], [9, 16]]),
     ("steps", [[16, 8], [9, 16]]),
     ("steps", {"9": 8}),
+    ("restart", -1),
+    ("restart", 100_001),
+    ("restart", True),
     ("scores", []),
     ("scores", {}),
     ("scores", [[]]),

@@ -146,7 +146,8 @@ def _run(
     first_steps: bool,
     kept: list[Predictions],
 ) -> list[Evaluation]:
-    from outgrow.evaluate.run import check_restart, evaluate, open_weights
+    from outgrow.evaluate.run import evaluate, open_weights
+    from outgrow.solve.attempts import check_restart
     from outgrow.train.processes import choose_device
 
     found: list[Evaluation] = []

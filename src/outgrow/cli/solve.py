@@ -38,6 +38,12 @@ Progress = Callable[[int], None]
     "--weights", metavar="WEIGHTS", help="A name (see `outgrow weights list`) or a file  [the puzzle's default]."
 )
 @click.option("--steps", metavar="T", type=click.IntRange(1, 100_000), help="The most steps to run  [by size].")
+@click.option(
+    "--restart",
+    metavar="T",
+    type=click.IntRange(0, 100_000),
+    help="Start over after T steps without a solution, in another way; 0 never  [as the weights were measured].",
+)
 @click.option("--device", metavar="NAME", help="cpu, cuda, ...  [a GPU if there is one]")
 @click.option("--exact", is_flag=True, help="Use the exact solver (SAT), not a network.")
 @click.option(
@@ -49,6 +55,7 @@ def command(
     file: str,
     weights: str | None,
     steps: int | None,
+    restart: int | None,
     device: str | None,
     exact: bool,
     seconds: float | None,
@@ -72,13 +79,17 @@ def command(
     """
     if seconds is not None and math.isnan(seconds):
         raise OutgrowError("--seconds is not a number")
-    if exact and (weights is not None or steps is not None or device is not None):
-        raise click.UsageError("--exact takes no network: leave out --weights, --steps and --device")
+    if exact and any(option is not None for option in (weights, steps, restart, device)):
+        raise click.UsageError("--exact takes no network: leave out --weights, --steps, --restart and --device")
     if not exact and seconds is not None:
         raise click.UsageError("--seconds are the exact solver's: they need --exact")
     instances = load(file, **options)
     # Whatever is wrong with the weights is said before anything else.
-    solver = _Exact(_SECONDS if seconds is None else seconds) if exact else _Neural(instances, weights, steps, device)
+    solver = (
+        _Exact(_SECONDS if seconds is None else seconds)
+        if exact
+        else _Neural(instances, weights, steps, restart, device)
+    )
     print_notes(instances)
     outcomes: Counter[str] = Counter()
     from outgrow.cli.terminal import track
@@ -137,19 +148,27 @@ class _Exact:
 
 @dataclass(frozen=True)
 class _Network:
-    """A model, what is said of it, and how many steps to run it by size."""
+    """A model, what is said of it, how many steps to run it by size, and after how many to start over."""
 
     model: Model
     name: str
     steps: Callable[[int], int]
+    restart: int
 
 
 class _Neural:
     """A network for each kind of puzzle; all are there before any is used."""
 
-    def __init__(self, instances: list[Instance], weights: str | None, steps: int | None, device: str | None) -> None:
+    def __init__(
+        self,
+        instances: list[Instance],
+        weights: str | None,
+        steps: int | None,
+        restart: int | None,
+        device: str | None,
+    ) -> None:
         kinds = list(dict.fromkeys(i.puzzle for i in instances))
-        self._networks = _open_networks(kinds, weights, steps)
+        self._networks = _open_networks(kinds, weights, steps, restart)
         from outgrow.train.processes import choose_device
 
         self._device = choose_device(device)
@@ -184,6 +203,7 @@ class _Neural:
                 self._networks[kind].model,
                 [instances[i] for i in members],
                 steps,
+                restart=self._networks[kind].restart,
                 device=self._device,
                 progress=lambda done, before=before: advance(before + done),
             )
@@ -199,12 +219,14 @@ class _Neural:
         return [results[i] for i in range(len(instances))]
 
 
-def _open_networks(kinds: list[str], weights: str | None, steps: int | None) -> dict[str, _Network]:
+def _open_networks(
+    kinds: list[str], weights: str | None, steps: int | None, restart: int | None
+) -> dict[str, _Network]:
     """Those of the catalog, or of a file that has to do for every kind."""
     from outgrow.weights.catalog import default_weights, open_entry, read_catalog, steps_for
 
     if weights is not None and weights.endswith(".safetensors"):
-        return dict.fromkeys(kinds, _open_file(weights, steps))
+        return dict.fromkeys(kinds, _open_file(weights, steps, restart))
     found: dict[str, _Network] = {}
     # All are found before the first is opened: that takes seconds.
     entries = {kind: default_weights(kind) if weights is None else read_catalog().get(weights) for kind in kinds}
@@ -221,20 +243,24 @@ def _open_networks(kinds: list[str], weights: str | None, steps: int | None) -> 
             open_entry(entry).model,
             f"{entry.name}, trained on at most {entry.max_trained_values} values",
             lambda size, entry=entry: steps_for(entry, size) if steps is None else steps,
+            entry.restart if restart is None else restart,
         )
     return found
 
 
-def _open_file(path: str, steps: int | None) -> _Network:
+def _open_file(path: str, steps: int | None, restart: int | None) -> _Network:
+    from outgrow.solve.attempts import check_restart
     from outgrow.weights import load_weights
 
     loaded = load_weights(path)
+    check_restart(loaded.model, restart or 0)
     try:
         sets = ", ".join(map(str, loaded.info["recipe"]["data"]["train"]))
     except (KeyError, TypeError):
         sets = ""
     count = loaded.model.config.steps if steps is None else steps
-    return _Network(loaded.model, Path(path).name + (f", trained on {sets}" if sets else ""), lambda size: count)
+    name = Path(path).name + (f", trained on {sets}" if sets else "")
+    return _Network(loaded.model, name, lambda size: count, restart or 0)
 
 
 def _result(source: str, status: str, assignment: Values | None = None, **more: Any) -> Result:

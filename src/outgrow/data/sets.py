@@ -116,6 +116,8 @@ def _sets() -> Iterator[NamedSet]:
     yield named("futoshiki-2-train", "train", "futoshiki", 2, 100, signs=(0, 1), **hard)
     yield named("futoshiki-3-train", "train", "futoshiki", 3, 1_000, signs=(0, 4), **hard)
     yield named("coloring-2-train", "train", "coloring", 2, 2_000, nodes=(10, 40), degrees=(2, 16), levels=(30, 70))
+    # Few givens: these tell models apart that solve all of coloring-4-valid.
+    yield named("coloring-4-open-valid", "valid", "coloring", 4, 300, seed=31, nodes=(40, 100), levels=(70, 95))
 
 
 SETS: dict[str, NamedSet] = {s.name: s for s in _sets()}

@@ -90,6 +90,7 @@ def make_entry(
         chosen_how="",
         default=default,
         steps=tuple(steps) or _steps(results, scores),
+        restart=_restart(results, scores),
         scores=tuple(Measured(s.dataset, s.size, s.steps, s.count, s.board) for s in scores),
         results=_place(results),
     )
@@ -135,6 +136,17 @@ def _training_sets(weights: str | Path, info: Mapping[str, Any], depth: int = 0)
     if depth >= _MAX_FINE_TUNED or not Path(start).is_file():
         raise OutgrowError(f"{weights}: fine-tuned from {start}, which is not here to say what it was trained on")
     return {**_training_sets(start, load_weights(start).info, depth + 1), **found}
+
+
+def _restart(results: str | Path, scores: Iterable[Score]) -> int:
+    """After how many steps puzzles started over, in whatever took longer."""
+    listed = list(scores)
+    found = max((s.restart for s in listed), default=0)
+    if any(s.restart != (found if s.steps > found else 0) for s in listed):
+        raise OutgrowError(
+            f"{results}: some scores are with a restart and some without, or with another; measure all alike"
+        )
+    return found
 
 
 def _steps(results: str | Path, scores: Iterable[Score]) -> tuple[tuple[int, int], ...]:

@@ -7,7 +7,7 @@ import itertools
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,11 +27,12 @@ from outgrow.models import Model
 from outgrow.models.nodes import NodeModel
 from outgrow.provenance import provenance
 from outgrow.puzzles import PUZZLES
+from outgrow.solve.attempts import attempt, check_restart
 from outgrow.train.curves import LOG_NAME, read_log
 from outgrow.train.processes import products
 from outgrow.weights import Loaded, load_weights
 
-__all__ = ["FirstSteps", "check_restart", "evaluate", "form_for", "open_weights", "predict"]
+__all__ = ["FirstSteps", "evaluate", "form_for", "open_weights", "predict"]
 
 # (variable, value) nodes in a batch: a 25x25 Sudoku has 15,625.
 _NODES = {"cpu": 1 << 15, "cuda": 1 << 17}
@@ -93,7 +94,7 @@ def predict(
     these attempts the answer that it gives the highest probability counts: by its own scores, nobody asks the verdict. `first_steps` is told
     the answers after every step up to the last of them.
     """
-    _check(steps, limit, restart)
+    _check(steps, limit)
     check_restart(model, restart)
     steps = sorted(set(steps)) or [model.config.steps]
     model = model.to(device).eval()
@@ -110,7 +111,7 @@ def predict(
             with torch.no_grad():
                 batch = puzzles.batch(part, device)
                 told = first_steps.watch(part, batch, [puzzles.csps[i] for i in part]) if first_steps else None
-                for n, scores in enumerate(_attempt(model, batch, begin // (restart or 1), end - begin), begin + 1):
+                for n, scores in enumerate(attempt(model, batch, begin // (restart or 1), end - begin), begin + 1):
                     if told:
                         told(n, scores)
                     if n in answers or (restart and n == end):
@@ -131,14 +132,6 @@ def predict(
         Predictions(name, dataset.sha256, n, indices, [found.get(i, surest.answers[i]) for i in range(len(puzzles))])
         for n, found in answers.items()
     ]
-
-
-def _attempt(model: Model, batch: Batch, number: int, steps: int) -> Iterator[torch.Tensor]:
-    """The scores of an attempt, step after step; the first one, 0, is made with the marks that puzzles have by default."""
-    if not number:
-        return model.run(model.prepare(batch), steps)  # pyright: ignore[reportArgumentType]
-    draw = torch.full((len(batch), 1), number, dtype=torch.int64, device=batch.puzzle.device)
-    return model.run(model.prepare(batch, draw), steps)  # pyright: ignore[reportArgumentType]
 
 
 class _Sure(NamedTuple):
@@ -226,7 +219,7 @@ def evaluate(
     solved. `keep` is given the predictions. `progress` is told how often a puzzle was predicted or, after each number of steps, scored: in the end
     1 + the number of steps asked for times each.
     """
-    _check(steps, limit, restart)
+    _check(steps, limit)
     if not 0 <= nearest_seconds <= _MAX_SECONDS:
         raise OutgrowError(
             f"{nearest_seconds} seconds to look for a nearest solution; 0 to {_MAX_SECONDS:,} are possible"
@@ -297,17 +290,7 @@ def _finite(content: dict[str, Any]) -> dict[str, Any]:
     return json.loads(json.dumps(content), parse_constant=lambda number: None)
 
 
-def check_restart(model: Model, restart: int) -> None:
-    """Refuses to start over where every attempt would be the same."""
-    if restart and not (isinstance(model, NodeModel) and model.marked):
-        raise OutgrowError(
-            f"nothing is different when a {model.kind} model without marks starts over; leave out the restart"
-        )
-
-
-def _check(steps: Sequence[int], limit: int | None, restart: int) -> None:
-    if not 0 <= restart <= _MAX_STEPS:
-        raise OutgrowError(f"a restart after {restart} steps; 1 to {_MAX_STEPS:,} are possible, or 0 for none")
+def _check(steps: Sequence[int], limit: int | None) -> None:
     if any(not 1 <= n <= _MAX_STEPS for n in steps):
         raise OutgrowError(f"steps {', '.join(map(str, steps))}: 1 to {_MAX_STEPS:,} are possible")
     if limit is not None and limit < 1:

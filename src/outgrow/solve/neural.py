@@ -16,6 +16,7 @@ from outgrow.errors import OutgrowError, memory_errors
 from outgrow.graphs import Batch, Puzzles, Schema
 from outgrow.models import Model
 from outgrow.puzzles import PUZZLES, Instance, get_puzzle
+from outgrow.solve.attempts import attempt, check_restart
 
 __all__ = ["Answer", "restate", "solve_batch"]
 
@@ -56,6 +57,7 @@ def solve_batch(
     instances: Sequence[Instance],
     steps: int,
     *,
+    restart: int = 0,
     device: torch.device | str = "cpu",
     nodes: int | None = None,
     progress: Progress = _no_progress,
@@ -63,7 +65,7 @@ def solve_batch(
     """An answer for each puzzle, in order; they may be of different sizes.
 
     After every step of message passing the verdict is asked, and a puzzle's answer is the first one that it calls solved; else the one after
-    the last step. `nodes` bounds the (variable, value) nodes that are computed at a time, and a single puzzle may have more; `progress` is told
+    the last step. With `restart`, those that are not solved start over with other marks after every so many steps. `nodes` bounds the (variable, value) nodes that are computed at a time, and a single puzzle may have more; `progress` is told
     how many puzzles are done.
 
     >>> from outgrow.models import BinarizedConfig, build_model
@@ -76,6 +78,7 @@ def solve_batch(
     """
     if not 1 <= steps <= _MAX_STEPS:
         raise OutgrowError(f"{steps} steps; 1 to {_MAX_STEPS:,} are possible")
+    check_restart(model, restart)
     if not instances:
         return []
     seen = _fit(model, instances)
@@ -84,7 +87,7 @@ def solve_batch(
     answers: list[Answer] = []
     for part in _portions([i.csp for i in seen], nodes or _NODES.get(torch.device(device).type, 1 << 15)):
         with torch.no_grad(), memory_errors("puzzles of this size need a device with more, or the exact solver"):
-            answers += _solve(model, puzzles.batch(part, device), [instances[i] for i in part], steps)
+            answers += _solve_part(model, puzzles, part, [instances[i] for i in part], steps, restart or steps, device)
         progress(len(answers))
     return answers
 
@@ -102,13 +105,40 @@ def restate(instance: Instance, form: str) -> Instance:
     return replace(stated, notation=instance.notation, notes=instance.notes, source=instance.source)
 
 
-def _solve(model: Model, batch: Batch, instances: Sequence[Instance], steps: int) -> list[Answer]:
-    """The puzzles of one batch. They are judged as they were stated, not as the model sees them."""
+def _solve_part(
+    model: Model,
+    puzzles: Puzzles,
+    part: Sequence[int],
+    instances: Sequence[Instance],
+    steps: int,
+    length: int,
+    device: torch.device | str,
+) -> list[Answer]:
+    """Attempts of so many steps, as long as there are any left: the first with all puzzles, the next with those not solved."""
+    answers: list[Answer] = []
+    left = list(range(len(part)))
+    for number, begin in enumerate(range(0, steps, length)):
+        batch = puzzles.batch([part[k] for k in left], device)
+        found = _solve(model, batch, [instances[k] for k in left], min(length, steps - begin), number)
+        if not begin:
+            answers = found
+        else:
+            for k, answer in zip(left, found, strict=True):
+                seconds = answers[k].seconds + answer.seconds
+                answers[k] = replace(answer, steps=begin + answer.steps, seconds=seconds)
+        left = [k for k in left if not answers[k].solved]
+        if not left:
+            break
+    return answers
+
+
+def _solve(model: Model, batch: Batch, instances: Sequence[Instance], steps: int, number: int) -> list[Answer]:
+    """An attempt at the puzzles of one batch. They are judged as they were stated, not as the model sees them."""
     began = time.perf_counter()
     found: dict[int, tuple[npt.NDArray[np.int16], bool, int, npt.NDArray[np.float32]]] = {}
     before: list[npt.NDArray[np.int16]] = []
     ends_at = np.cumsum([v for v, _ in batch.sizes])[:-1]
-    for step, scores in enumerate(model.run(model.prepare(batch), steps), start=1):  # pyright: ignore[reportArgumentType]
+    for step, scores in enumerate(attempt(model, batch, number, steps), start=1):
         values = torch.where(batch.givens > 0, batch.givens, scores.argmax(1) + 1)
         now = np.split(values.cpu().numpy().astype(np.int16), ends_at)
         # What did not change since the step before breaks the same rules still.

@@ -71,6 +71,7 @@ class Entry:
         chosen_how: which sets chose it, in a sentence.
         default: whether `outgrow solve` takes it if nothing else is asked for; one entry a puzzle at most.
         steps: pairs (largest size, steps), sizes rising: how long to run puzzles up to that size.
+        restart: after so many steps, puzzles that are not solved start over with other marks; 0 if they never do.
         scores: as measured, copied from the file `results`.
     """
 
@@ -87,6 +88,7 @@ class Entry:
     chosen_how: str
     default: bool
     steps: tuple[tuple[int, int], ...]
+    restart: int
     scores: tuple[Measured, ...]
     results: str
 
@@ -277,6 +279,7 @@ _ENTRY: Mapping[str, Callable[[Any], bool]] = {
     "chosen_how": _is_text,
     "default": lambda value: isinstance(value, bool),
     "steps": _are_steps,
+    "restart": lambda value: _is_whole(value, least=0, most=_MAX_STEPS),
     "scores": lambda value: isinstance(value, list) and len(value) > 0,
     "results": _is_text,
 }

@@ -1,0 +1,271 @@
+"""A model that is not sure starts over with other marks; evaluation keeps what it is surest of, solving what the verdict calls solved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from oracle import key
+from torch import Tensor
+
+import outgrow.evaluate.run as running
+from outgrow.data import Dataset, find_dataset
+from outgrow.errors import DamagedFile, OutgrowError
+from outgrow.evaluate import read_results, render_table, score, table, write_results
+from outgrow.evaluate.run import FirstSteps, evaluate, predict
+from outgrow.graphs import Batch, Puzzles, Schema
+from outgrow.models import MODELS, Grouped, Model, build_model
+from outgrow.solve import solve_batch
+from outgrow.solve.attempts import attempt
+from outgrow.weights import save_weights
+
+SURE, UNSURE, VAGUE = 9.0, 0.5, 0.1
+# What is said of a puzzle: for each attempt, step after step, whether the answer is right and how sure; the last one stays.
+Said = Sequence[Sequence[tuple[bool, float]]]
+
+
+@cache
+def data(name: str = "sudoku-4-test") -> Dataset:
+    return find_dataset(name)
+
+
+def build(kind: str = "grouped", name: str = "sudoku-4-test", marks: int = 2, seed: int = 1) -> Model:
+    torch.manual_seed(seed)
+    extra = {"grouped": {"marks": marks}, "multivalued": {"max_values": 6}}.get(kind, {})
+    schema = Schema.of(data(name)[0].csp)
+    return build_model(schema, MODELS[kind][1](**{"width": 8, "steps": 2, **extra}))
+
+
+class Scripted:
+    """A marked model that says what it was told to of the first puzzles of a set, attempt by attempt."""
+
+    def __init__(self, plans: Sequence[Said], name: str = "sudoku-4-test") -> None:
+        self.model = build(name=name)
+        self.asked: list[tuple[int, list[int], int]] = []  # attempt, puzzles, steps run
+        self._by_givens: Mapping[tuple[int, ...], int] = {key(data(name)[i].givens): i for i in range(len(plans))}
+        self._plans, self._data = plans, data(name)
+        setattr(self.model, "prepare", self._prepare)  # noqa: B010
+        setattr(self.model, "run", self._run)  # noqa: B010
+
+    def _prepare(self, batch: Batch, draw: Tensor | None = None) -> Any:
+        number = 0 if draw is None else int(draw[0, 0])
+        assert draw is None or (draw == number).all()
+        return batch, number
+
+    def _run(self, prepared: Any, steps: int) -> Iterator[Tensor]:
+        batch, number = prepared
+        puzzles = [self._by_givens[key(givens)] for givens in batch.split(batch.givens.numpy())]
+        for step in range(steps):
+            if not step:
+                self.asked.append((number, puzzles, 0))
+            self.asked[-1] = (number, puzzles, step + 1)
+            yield torch.cat([self._scores(i, number, step) for i in puzzles])
+
+    def _scores(self, i: int, number: int, step: int) -> Tensor:
+        said = self._plans[i][number]
+        right, sure = said[min(step, len(said) - 1)]
+        answer = self._data.solution(i).astype(np.int64)
+        if not right:
+            answer = answer % self._data.size + 1  # changes givens
+        return sure * (2.0 * torch.nn.functional.one_hot(torch.from_numpy(answer) - 1, self._data.size) - 1)
+
+    def predict(self, steps: Sequence[int], restart: int, **more: Any) -> list[list[bool]]:
+        found = predict(self.model, self._data, "x", steps=steps, restart=restart, limit=len(self._plans), **more)
+        return [score(self._data, p).solved.tolist() for p in found]
+
+
+ALWAYS: Said = [[(True, SURE)]]
+
+
+def test_those_it_is_not_sure_of_start_over() -> None:
+    late: Said = [[(False, UNSURE)], [(False, UNSURE), (True, SURE)]]
+    model = Scripted([ALWAYS, late, ALWAYS])
+    assert model.predict([3, 4, 6], restart=3) == [[True, False, True], [True, False, True], [True, True, True]]
+    assert model.asked == [(0, [0, 1, 2], 3), (1, [1], 3)]
+
+
+def test_nobody_starts_over_where_all_are_sure() -> None:
+    model = Scripted([ALWAYS, ALWAYS])
+    assert model.predict([2, 50], restart=2) == [[True, True], [True, True]]
+    assert model.asked == [(0, [0, 1], 2)]
+
+
+def test_the_answer_it_was_surest_of_counts_and_not_the_last() -> None:
+    best_first: Said = [[(True, UNSURE)], [(False, VAGUE)], [(False, VAGUE)]]
+    best_second: Said = [[(False, VAGUE)], [(True, UNSURE)], [(False, VAGUE)]]
+    model = Scripted([best_first, best_second])
+    assert model.predict([2, 4, 5, 6], restart=2) == [[True, False], [True, True], [True, True], [True, True]]
+    assert [number for number, _, _ in model.asked] == [0, 1, 2]
+
+
+def test_no_verdict_is_asked() -> None:
+    """A wrong answer that it is surer of counts, and one that it is sure of ends the attempts."""
+    surer: Said = [[(True, VAGUE)], [(False, UNSURE)]]
+    sure: Said = [[(False, SURE)], [(True, SURE)]]
+    model = Scripted([surer, sure])
+    assert model.predict([1, 2], restart=1) == [[True, False], [False, False]]
+    assert model.asked == [(0, [0, 1], 1), (1, [0], 1)]
+
+
+def test_one_variable_it_is_not_sure_of_is_enough_to_start_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Scripted([[[(True, SURE)], [(True, SURE)]]])
+    plain = model._scores
+
+    def all_but_one(i: int, number: int, step: int) -> Tensor:
+        scores = plain(i, number, step).clone()
+        if not number:
+            scores[3] = torch.tensor([0.3, 0.2, -5, -5])
+        return scores
+
+    monkeypatch.setattr(model, "_scores", all_but_one)
+    model.predict([2], restart=1)
+    assert [number for number, _, _ in model.asked] == [0, 1]
+
+
+def test_an_attempt_is_no_longer_than_the_steps_that_are_left() -> None:
+    never: Said = [[(False, VAGUE)]] * 4
+    model = Scripted([never])
+    model.predict([10], restart=4)
+    assert model.asked == [(0, [0], 4), (1, [0], 4), (2, [0], 2)]
+    assert model.predict([10], restart=0) == [[False]]
+    assert model.asked[3:] == [(0, [0], 10)]
+
+
+def test_answers_on_the_way_are_the_best_so_far() -> None:
+    """In the middle of an attempt too: what it says then, or what it was surer of before."""
+    said: Said = [[(False, VAGUE), (True, UNSURE)], [(False, VAGUE), (False, VAGUE), (False, SURE)]]
+    assert Scripted([said]).predict([1, 2, 3, 4], restart=2) == [[False], [True], [True], [True]]
+    assert Scripted([said]).predict([3, 5, 6], restart=3) == [[True], [True], [False]]
+
+
+def test_first_steps_count_through_all_attempts() -> None:
+    late: Said = [[(False, UNSURE)], [(False, UNSURE), (True, SURE)]]
+    first = FirstSteps()
+    Scripted([late, ALWAYS]).predict([6], restart=3, first_steps=first)
+    assert first.steps.tolist() == [5, 1]
+
+
+def test_progress_only_rises_and_ends_with_all() -> None:
+    never: Said = [[(False, VAGUE)]] * 3
+    told: list[int] = []
+    Scripted([ALWAYS, never, ALWAYS, never]).predict([3], restart=1, progress=told.append)
+    assert told == sorted(told)
+    assert told[-1] == 4
+
+
+@pytest.mark.parametrize("nodes", [1, 200, 1 << 15])
+@pytest.mark.parametrize("name", ["sudoku-4-test", "coloring-4-test"])
+def test_a_model_says_in_each_attempt_what_it_says_of_a_puzzle_alone(
+    monkeypatch: pytest.MonkeyPatch, name: str, nodes: int
+) -> None:
+    monkeypatch.setattr(running, "_NODES", {"cpu": nodes})
+    model = build(name=name)
+    assert isinstance(model, Grouped)
+    [found] = predict(model, data(name), name, steps=[6], restart=2, limit=6)
+    for i, answer in enumerate(found.assignments):
+        tried: list[tuple[float, np.ndarray]] = []
+        with torch.no_grad():
+            instance = data(name)[i]
+            batch = Puzzles([instance.csp], [instance.givens]).batch([0])
+            for number in range(3):
+                *_, scores = attempt(model, batch, number, 2)
+                chance = scores.sigmoid()
+                wanted = torch.nn.functional.one_hot(scores.argmax(1), scores.shape[1]).bool()
+                log = torch.where(wanted, chance, 1 - chance).log().sum(1)
+                torch.testing.assert_close(model.certainty(scores), log)
+                tried.append((float(log.sum()), scores.argmax(1).numpy() + 1))
+                assert (log < np.log(0.5)).any()
+        best = max(tried, key=lambda t: t[0])
+        close = [a for chance, a in tried if chance > best[0] - 1e-4]
+        assert any(np.array_equal(answer, a) for a in close)
+    plain = predict(model, data(name), name, steps=[2], limit=6)[0]
+    same = predict(model, data(name), name, steps=[2], restart=2, limit=6)[0]
+    assert all(np.array_equal(a, b) for a, b in zip(plain.assignments, same.assignments, strict=True))
+
+
+def test_attempts_differ_by_their_marks_alone() -> None:
+    model = build()
+    batch = Puzzles([data()[0].csp], [data()[0].givens]).batch([0])
+    with torch.no_grad():
+        first, again, second = (list(attempt(model, batch, number, 2))[-1] for number in (0, 0, 1))
+        zero = list(model.run(model.prepare(batch, torch.zeros(1, 1, dtype=torch.int64)), 2))[-1]  # pyright: ignore[reportArgumentType]
+    assert torch.equal(first, again)
+    assert torch.equal(first, zero)
+    assert not torch.allclose(first, second, atol=1e-3)
+
+
+# ---- what is written of it
+
+
+def test_scores_say_after_how_many_steps_puzzles_started_over(tmp_path: Path) -> None:
+    path = tmp_path / "w.safetensors"
+    save_weights(path, build(), {"seed": 0, "recipe": {"name": "tiny"}})
+    found = evaluate(path, {"sudoku-4-test": data()}, steps=[2, 4, 6], restart=4, limit=5)
+    assert [s.restart for s in found.scores] == [0, 0, 4]
+    assert ["restart" in s for s in found.as_json()["scores"]] == [False, False, True]
+    write_results(tmp_path / "r.json", [found])
+    [back] = read_results(tmp_path / "r.json")
+    assert back.as_json() == found.as_json()
+    shown = render_table(table([found])).splitlines()
+    assert "4 each" not in shown[2]
+    assert "6 (4 each)" in shown[3]
+    text = (tmp_path / "r.json").read_text()
+    for wrong in ("6", "-1", "true"):
+        (tmp_path / "bad.json").write_text(text.replace('"restart": 4', f'"restart": {wrong}'))
+        with pytest.raises(DamagedFile, match="restart"):
+            read_results(tmp_path / "bad.json")
+
+
+def test_figures_with_and_without_starting_over_are_rows_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "w.safetensors"
+    save_weights(path, build(), {"seed": 0, "recipe": {"name": "tiny"}})
+    both = [evaluate(path, {"sudoku-4-test": data()}, steps=[6], restart=n, limit=5) for n in (0, 3)]
+    assert [(row.restart, row.seeds) for row in table(both)] == [(0, 1), (3, 1)]
+
+
+@pytest.mark.parametrize(("kind", "marks"), [("binarized", 0), ("multivalued", 0), ("grouped", 0)])
+def test_models_without_marks_do_not_start_over(kind: str, marks: int, tmp_path: Path) -> None:
+    model = build(kind, marks=marks)
+    with pytest.raises(OutgrowError, match="without marks"):
+        predict(model, data(), "x", steps=[4], restart=2, limit=1)
+    with pytest.raises(OutgrowError, match="without marks"):
+        solve_batch(model, [data()[0]], 4, restart=2)
+    save_weights(tmp_path / "w.safetensors", model, {})
+    with pytest.raises(OutgrowError, match="without marks"):
+        evaluate(tmp_path / "w.safetensors", {"x": data()}, steps=[4], restart=2, limit=1)
+
+
+@pytest.mark.parametrize("restart", [-1, 100_001])
+def test_restarts_that_are_refused(restart: int) -> None:
+    with pytest.raises(OutgrowError, match="restart"):
+        predict(build(), data(), "x", steps=[4], restart=restart, limit=1)
+    with pytest.raises(OutgrowError, match="restart"):
+        solve_batch(build(), [data()[0]], 4, restart=restart)
+
+
+# ---- solving
+
+
+def test_solving_goes_on_with_those_that_are_not_solved() -> None:
+    late: Said = [[(False, SURE)], [(False, VAGUE), (True, VAGUE)]]
+    never: Said = [[(False, SURE)]] * 3
+    model = Scripted([ALWAYS, late, never])
+    answers = solve_batch(model.model, [data()[i] for i in range(3)], 6, restart=3)
+    assert [(a.solved, a.steps) for a in answers] == [(True, 1), (True, 5), (False, 6)]
+    assert model.asked == [(0, [0, 1, 2], 3), (1, [1, 2], 3)]
+    assert all(a.seconds > 0 for a in answers)
+    for i, answer in enumerate(answers[:2]):
+        assert answer.assignment.tolist() == data().solution(i).tolist()
+
+
+def test_solving_uses_up_its_steps_and_no_more() -> None:
+    never: Said = [[(False, SURE)]] * 4
+    model = Scripted([never])
+    [answer] = solve_batch(model.model, [data()[0]], 7, restart=3)
+    assert (answer.solved, answer.steps) == (False, 7)
+    assert model.asked == [(0, [0], 3), (1, [0], 3), (2, [0], 1)]
