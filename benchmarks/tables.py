@@ -55,7 +55,7 @@ def steps_of(row: Row) -> str:
 
 def first_attempt(entry: Entry, rows: Sequence[Row]) -> str:
     """Board accuracy before anything started over."""
-    found = [row for row in rows if row.steps == entry.restart and not row.restart]
+    found = [row for row in rows if row.steps == entry.restart]
     return percent(found[0].board, found[0].board_std, found[0].seeds) if found else "-"
 
 

@@ -21,7 +21,7 @@ from outgrow.csp.exact import ExactSolver
 from outgrow.errors import OutgrowError
 from outgrow.evaluate.entry import add_entry
 from outgrow.graphs import Schema
-from outgrow.models import BinarizedConfig, build_model
+from outgrow.models import BinarizedConfig, GroupedConfig, build_model
 from outgrow.puzzles import Instance, parse_one
 from outgrow.solve import Answer
 from outgrow.weights import Entry, Measured, save_weights
@@ -52,14 +52,15 @@ def lines(done: Done) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.out.splitlines()]
 
 
-def untrained(path: Path, text: str, **info: Any) -> Path:
+def untrained(path: Path, text: str, marks: int = 0, **info: Any) -> Path:
     torch.manual_seed(0)
-    save_weights(path, build_model(Schema.of(parse_one(text).csp), BinarizedConfig(width=4, steps=3)), info)
+    config = GroupedConfig(width=4, steps=3, marks=marks) if marks else BinarizedConfig(width=4, steps=3)
+    save_weights(path, build_model(Schema.of(parse_one(text).csp), config), info)
     return path
 
 
-def ship(folder: Path, name: str, puzzle: str, text: str, **changes: Any) -> None:
-    path = untrained(folder / "made.safetensors", text)
+def ship(folder: Path, name: str, puzzle: str, text: str, marks: int = 0, **changes: Any) -> None:
+    path = untrained(folder / "made.safetensors", text, marks)
     fields: dict[str, Any] = {
         "name": name,
         "file": f"{name}.safetensors",
@@ -329,7 +330,7 @@ def test_a_file_that_is_not_the_one_shipped_is_refused(run: Run, shipped: Path) 
 
 
 def test_it_starts_over_as_the_weights_were_measured_or_as_it_is_told(run: Run, told: Told, tmp_path: Path) -> None:
-    ship(tmp_path, "again", "sudoku", FOUR, default=False, restart=6)
+    ship(tmp_path, "again", "sudoku", FOUR, marks=2, default=False, restart=6)
     for options in (
         ["--weights", "again"],
         ["--weights", "again", "--restart", 4],
@@ -349,6 +350,7 @@ def test_it_starts_over_as_the_weights_were_measured_or_as_it_is_told(run: Run, 
         (["--exact", "--restart", "3"], "--exact"),
         (["--restart", "-1"], "restart"),
         (["--restart", "3"], "without marks"),
+        (["--restart", "9", "--steps", "5"], "without marks"),
         (["--seconds", "3"], "--exact"),
         (["--seconds", "nan"], "not a number"),
         (["--steps", "0"], "steps"),

@@ -153,7 +153,8 @@ def _run(
     found: list[Evaluation] = []
     where = choose_device(device)
     for name in weights:  # all of them before hours of work
-        check_restart(open_weights(name, datasets).model, restart)
+        model = open_weights(name, datasets).model
+        check_restart(model, restart, max(steps, default=model.config.steps))
     puzzles = sum(min(len(d), limit or len(d)) for d in datasets.values())
     for name in weights:
         with track(Path(name).parent.name or name, puzzles * (1 + len(set(steps) or [0]))) as done:

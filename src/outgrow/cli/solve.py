@@ -237,10 +237,14 @@ def _open_networks(
             raise OutgrowError(
                 f"no weights {weights!r}; 'outgrow weights list' names them, and a file's name ends in .safetensors"
             )
+    from outgrow.solve.attempts import check_restart
+
     for kind, entry in entries.items():
         assert entry is not None
+        model = open_entry(entry).model
+        check_restart(model, restart or 0, steps)
         found[kind] = _Network(
-            open_entry(entry).model,
+            model,
             f"{entry.name}, trained on at most {entry.max_trained_values} values",
             lambda size, entry=entry: steps_for(entry, size) if steps is None else steps,
             entry.restart if restart is None else restart,
@@ -253,12 +257,12 @@ def _open_file(path: str, steps: int | None, restart: int | None) -> _Network:
     from outgrow.weights import load_weights
 
     loaded = load_weights(path)
-    check_restart(loaded.model, restart or 0)
     try:
         sets = ", ".join(map(str, loaded.info["recipe"]["data"]["train"]))
     except (KeyError, TypeError):
         sets = ""
     count = loaded.model.config.steps if steps is None else steps
+    check_restart(loaded.model, restart or 0, count)
     name = Path(path).name + (f", trained on {sets}" if sets else "")
     return _Network(loaded.model, name, lambda size: count, restart or 0)
 

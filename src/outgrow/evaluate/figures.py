@@ -233,6 +233,11 @@ def _recipes(evaluations: Sequence[Evaluation]) -> list[_Measured]:
                         f"{recipe}: {first.count:,} puzzles of {first.dataset} and {other.count:,} of {other.dataset}"
                         f"{' (another version)' if other.sha256 != first.sha256 else ''} in one place; draw them apart"
                     )
+                if other.restart != first.restart:
+                    raise OutgrowError(
+                        f"{recipe} on {first.dataset}: {first.steps} steps with a restart after {first.restart or 'none'} and after "
+                        f"{other.restart or 'none'} in one place; draw them apart"
+                    )
         about = (e.provenance.get("recipe") for e in those)
         found.append(_Measured(recipe, model, task, tuple(r for r in about if isinstance(r, Mapping)), sets))
     return found

@@ -191,6 +191,7 @@ def score(
         pointwise=float(right.mean()),
         pointwise_bound=not proven.all(),
         by_flag=_count_by_flag(dataset, indices, solved),
+        restart=predictions.restart,
         solved=solved,
         right=right,
     )

@@ -7,7 +7,8 @@ JSON lines. A header opens each set of predictions, and as many lines as its `co
     {"index": 7, "assignment": [2, 1, 3, 4, 3, 4, 1, 2, 1, 2, 4, 3, 4, 3, 2, 1]}
 
 `sha256` is that of the data set (`Dataset.sha256`, 'sha256' in its manifest), `index` counts its puzzles from 0, and an assignment
-is what the model said, right or wrong: values 1..K, 0 where it said nothing. Files may be joined end to end.
+is what the model said, right or wrong: values 1..K, 0 where it said nothing. A header may say `"restart"` as well: after how many steps puzzles
+started over. Files may be joined end to end.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ _MAX_LINE = 1 << 20
 _MAX_VALUE = 255  # a data set keeps a value in one byte
 _MAX_NUMBER = 2**31 - 1
 _HEADER = {"format", "dataset", "sha256", "steps", "count"}
+_RESTART = "restart"  # where there was none, headers have no word of it
 _PUZZLE = {"index", "assignment"}
 
 
@@ -46,6 +48,7 @@ class Predictions:
         steps: T.
         indices: (N,) which puzzles of the set, each once.
         assignments: N arrays (V,) of values 1..K, 0 for none; a model may have changed givens.
+        restart: if not 0, puzzles started over whenever the model was not sure after so many steps.
     """
 
     dataset: str
@@ -53,6 +56,7 @@ class Predictions:
     steps: int
     indices: npt.NDArray[np.integer]
     assignments: Sequence[npt.NDArray[np.integer]]
+    restart: int = 0
 
     def __post_init__(self) -> None:
         if self.indices.shape != (len(self.assignments),) or not np.issubdtype(self.indices.dtype, np.integer):
@@ -61,7 +65,7 @@ class Predictions:
             )
         if len(np.unique(self.indices)) != len(self.indices) or (self.indices < 0).any():
             raise ValueError("indices count puzzles from 0, each once")
-        reason = _wrong_header(self.dataset, self.sha256, self.steps)
+        reason = _wrong_header(self.dataset, self.sha256, self.steps, self.restart)
         if reason:
             raise ValueError(reason)
         for a in self.assignments:
@@ -81,6 +85,7 @@ def save_predictions(path: str | Path, predictions: Sequence[Predictions]) -> No
 def _lines(predictions: Sequence[Predictions]) -> Iterator[str]:
     for p in predictions:
         header = {"format": FORMAT, "dataset": p.dataset, "sha256": p.sha256, "steps": p.steps, "count": len(p.indices)}
+        header |= {_RESTART: p.restart} if p.restart else {}
         yield json.dumps(header) + "\n"
         for index, assignment in zip(p.indices.tolist(), p.assignments, strict=True):
             yield json.dumps({"index": index, "assignment": assignment.tolist()}, separators=(",", ":")) + "\n"
@@ -151,11 +156,12 @@ def _read_set(
 
     if set(header) == _PUZZLE:
         raise refuse("a puzzle where a header was expected; does the header above it count too few?")
-    if set(header) != _HEADER:
+    if set(header) - {_RESTART} != _HEADER:
         raise refuse(f"a header has {', '.join(sorted(_HEADER))}, no more and no less")
     if type(header["format"]) is not int or header["format"] != FORMAT:
         raise refuse(f"another format; this version reads format {FORMAT}")
-    reason = _wrong_header(header["dataset"], header["sha256"], header["steps"])
+    restart = header.get(_RESTART, 0)
+    reason = _wrong_header(header["dataset"], header["sha256"], header["steps"], restart)
     if reason:
         raise refuse(reason)
     count = header["count"]
@@ -181,10 +187,10 @@ def _read_set(
         seen[index] = None
         assignments.append(np.array(values, dtype=np.int16))
     indices = np.array(list(seen), dtype=np.int64)
-    return Predictions(header["dataset"], header["sha256"], header["steps"], indices, assignments)
+    return Predictions(header["dataset"], header["sha256"], header["steps"], indices, assignments, restart)
 
 
-def _wrong_header(dataset: Any, sha256: Any, steps: Any) -> str:
+def _wrong_header(dataset: Any, sha256: Any, steps: Any, restart: Any) -> str:
     """Why these cannot be; '' if they can."""
     if not isinstance(dataset, str) or not (0 < len(dataset) <= 200 and dataset.isprintable()):
         return "dataset is no name of up to 200 characters"
@@ -192,6 +198,8 @@ def _wrong_header(dataset: Any, sha256: Any, steps: Any) -> str:
         return "sha256 is not 64 hexadecimal digits in lower case"
     if not _is_whole(steps, _MAX_NUMBER):
         return "steps is no number of steps"
+    if not _is_whole(restart, max(steps - 1, 0)):
+        return "restart is no number of steps below all of them"
     return ""
 
 

@@ -127,11 +127,11 @@ def predict(
         if not left:
             break
     indices = np.arange(len(puzzles))
-    return [
-        # Who was sure is not asked again.
-        Predictions(name, dataset.sha256, n, indices, [found.get(i, surest.answers[i]) for i in range(len(puzzles))])
-        for n, found in answers.items()
-    ]
+    predictions: list[Predictions] = []
+    for n, said in answers.items():
+        all_said = [said.get(i, surest.answers[i]) for i in range(len(puzzles))]  # who was sure was not asked again
+        predictions.append(Predictions(name, dataset.sha256, n, indices, all_said, restart if n > restart else 0))
+    return predictions
 
 
 class _Sure(NamedTuple):
@@ -156,7 +156,7 @@ class _Surest:
         assert isinstance(model, NodeModel), "see check_restart"
         by_puzzle = batch.split(model.certainty(scores).cpu().double().numpy())
         now = np.array([c.sum() for c in by_puzzle])
-        better = now > self._likely[puzzles]
+        better = ~(now <= self._likely[puzzles])  # NaN too: any answer is better than none
         best = [new if b else self.answers[i] for i, new, b in zip(puzzles, found, better, strict=True)]
         sure = np.array([bool((c > _SURE).all()) for c in by_puzzle])
         return _Sure(best, np.maximum(now, self._likely[puzzles]), sure)
@@ -225,7 +225,7 @@ def evaluate(
             f"{nearest_seconds} seconds to look for a nearest solution; 0 to {_MAX_SECONDS:,} are possible"
         )
     loaded = open_weights(weights, datasets)
-    check_restart(loaded.model, restart)
+    check_restart(loaded.model, restart, max(steps, default=loaded.model.config.steps))
     began = time.monotonic()
     scores: list[Score] = []
     on_gpu = torch.device(device).type == "cuda"
@@ -251,8 +251,7 @@ def evaluate(
         before += len(found[0].indices)
         keep(found)
         for predictions in found:
-            found_by = score(dataset, predictions, nearest_seconds=nearest_seconds, progress=told)
-            scores.append(dataclasses.replace(found_by, restart=restart if predictions.steps > restart else 0))
+            scores.append(score(dataset, predictions, nearest_seconds=nearest_seconds, progress=told))
             before += len(predictions.indices)
         if first:
             scores[-1] = dataclasses.replace(scores[-1], first_steps=step_quantiles(first.steps))

@@ -25,11 +25,15 @@ def attempt(model: Model, batch: Batch, number: int, steps: int) -> Iterator[Ten
     return model.run(model.prepare(batch, draw), steps)  # pyright: ignore[reportArgumentType]
 
 
-def check_restart(model: Model, restart: int) -> None:
-    """Refuses to start over where every attempt would be the same."""
+def check_restart(model: Model, restart: int, steps: int | None = None) -> None:
+    """Refuses to start over where every attempt would be the same, or, of so many `steps`, there would be only one."""
     if not 0 <= restart <= _MAX_STEPS:
         raise OutgrowError(f"a restart after {restart} steps; 1 to {_MAX_STEPS:,} are possible, or 0 for none")
     if restart and not (isinstance(model, NodeModel) and model.marked):
         raise OutgrowError(
             f"a {model.kind} model without marks does the same when it starts over; leave out the restart"
+        )
+    if restart and steps is not None and restart >= steps:
+        raise OutgrowError(
+            f"a restart after {restart} steps, and {steps} in all: nothing would start over; ask for more steps"
         )
