@@ -48,11 +48,6 @@ def percent(mean: float, std: float, seeds: int) -> str:
     return f"{100.0 if mean == 1 else min(100 * mean, 99.9):.1f}" + (f" ± {100 * std:.1f}" if seeds > 1 else "")
 
 
-def steps_of(row: Row) -> str:
-    """How many steps, and how many of them an attempt had, if there were several."""
-    return f"{row.steps}" + (f" ({row.restart} each)" if row.restart else "")
-
-
 def first_attempt(entry: Entry, rows: Sequence[Row]) -> str:
     """Board accuracy before anything started over."""
     found = [row for row in rows if row.steps == entry.restart]
@@ -87,7 +82,7 @@ def beyond(measured: Sequence[Measured]) -> str:
                 [
                     f"{entry.puzzle}, up to {entry.max_trained_values} values",
                     f"`{name}`",
-                    steps_of(row),
+                    row.steps_shown,
                     first_attempt(entry, rows),
                     percent(row.board, row.board_std, row.seeds),
                     f"{100 * worst(evaluations, row):.1f}",
@@ -118,7 +113,7 @@ def hard(measured: Sequence[Measured]) -> str:
                 parts = [row.by_flag.get(f"singles={value}") for value in (1, 0)]
                 shown = [f"{percent(p[0], p[1], row.seeds)} of {p[2]}" if p else "-" for p in parts]
                 body.append(
-                    [entry.name, f"`{name}`", steps_of(row), percent(row.board, row.board_std, row.seeds), *shown]
+                    [entry.name, f"`{name}`", row.steps_shown, percent(row.board, row.board_std, row.seeds), *shown]
                 )
     return markdown(["weights", "set", "steps", "all", "singles suffice", "they do not"], body)
 

@@ -239,6 +239,11 @@ def test_scores_say_after_how_many_steps_puzzles_started_over(tmp_path: Path) ->
     save_predictions(tmp_path / "p.jsonl", saved)
     again = [score(data(), p) for p in load_predictions(tmp_path / "p.jsonl")]
     assert [(s.restart, s.board) for s in again] == [(s.restart, s.board) for s in found.scores]
+    told = (tmp_path / "p.jsonl").read_text()
+    for wrong in ("6", "-1", "true", '"4"'):
+        (tmp_path / "bad.jsonl").write_text(told.replace('"restart": 4', f'"restart": {wrong}'))
+        with pytest.raises(DamagedFile, match="restart is no number"):
+            load_predictions(tmp_path / "bad.jsonl")
     shown = render_table(table([found])).splitlines()
     assert "4 each" not in shown[2]
     assert "6 (4 each)" in shown[3]

@@ -157,7 +157,9 @@ def _read_set(
     if set(header) == _PUZZLE:
         raise refuse("a puzzle where a header was expected; does the header above it count too few?")
     if set(header) - {_RESTART} != _HEADER:
-        raise refuse(f"a header has {', '.join(sorted(_HEADER))}, no more and no less")
+        raise refuse(
+            f"a header has {', '.join(sorted(_HEADER))}, and {_RESTART} where puzzles started over; no more and no less"
+        )
     if type(header["format"]) is not int or header["format"] != FORMAT:
         raise refuse(f"another format; this version reads format {FORMAT}")
     restart = header.get(_RESTART, 0)

@@ -111,6 +111,11 @@ class Row:
     first_steps: Mapping[str, int] = field(default_factory=dict)
     restart: int = 0
 
+    @property
+    def steps_shown(self) -> str:
+        """How many steps, and how many of them an attempt had, if there were several."""
+        return f"{self.steps}" + (f" ({self.restart} each)" if self.restart else "")
+
 
 def write_results(path: str | Path, evaluations: Sequence[Evaluation]) -> None:
     """Writes a results file, whole or not at all."""
@@ -162,7 +167,7 @@ def cells(rows: Sequence[Row], by: str | None = None) -> list[list[str]]:
             r.dataset,
             str(r.size),
             str(r.count),
-            str(r.steps) + (f" ({r.restart} each)" if r.restart else ""),
+            r.steps_shown,
             _with_spread(r.board, r.board_std, r.seeds)
             + (f" [{_percent(r.board_interval[0])}, {_percent(r.board_interval[1])}]" if r.board_interval else ""),
             (">=" if r.pointwise_bound else "") + _with_spread(r.pointwise, r.pointwise_std, r.seeds),
