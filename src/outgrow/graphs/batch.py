@@ -119,7 +119,7 @@ class _Edges:
     """Edges of one type in every puzzle: in-neighbors by destination, equal graphs stored once.
 
     `graph` (P,) names the stored graph of each puzzle; graph g has count[g] destinations, from first[g] on, each with its in-neighbors
-    at start..start + degree of `sources`, counted within the puzzle. `constant`: puzzles of one size have the same graph.
+    at start..start + degree of `sources`, counted within the puzzle. `constant`: puzzles of as many variables and values have the same graph.
     """
 
     graph: Ints
@@ -311,7 +311,7 @@ def _store(csps: Sequence[GroundCSP], schema: Schema) -> tuple[list[_Edges], lis
             )
             there.add(edges, len(groups), csp.num_variables)
             back.add(edges[::-1], csp.num_variables, len(groups))
-    sizes = np.array([distinct[key].num_variables for key in by_csp], dtype=np.int64)
+    sizes = np.array([(distinct[key].num_variables, distinct[key].num_values) for key in by_csp], dtype=np.int64)
     return tuple([store.edges(of_puzzle, sizes) for store in stores] for stores in (constraint, members, memberships))  # pyright: ignore[reportReturnType]
 
 
@@ -332,7 +332,7 @@ class _Store:
         self._chosen.append(self._known[key])
 
     def edges(self, of_puzzle: Ints, sizes: Ints) -> _Edges:
-        """All of them; puzzle i is the one added as number of_puzzle[i], and has sizes[of_puzzle[i]] variables."""
+        """All of them; puzzle i is the one added as number of_puzzle[i], and has sizes[of_puzzle[i]] variables and values."""
         chosen = np.array(self._chosen, dtype=np.int64)
         count = np.array([len(degree) for _, degree, _ in self._tables], dtype=np.int64)
         lengths = np.array([len(sources) for _, _, sources in self._tables], dtype=np.int64)
@@ -344,7 +344,7 @@ class _Store:
             start=np.concatenate([start + b for (start, _, _), b in zip(self._tables, begin, strict=True)]),
             degree=np.concatenate([degree for _, degree, _ in self._tables]),
             sources=np.concatenate([sources for _, _, sources in self._tables]),
-            constant=len(np.unique(sizes)) == len(np.unique(np.stack([sizes, chosen]), axis=1).T),
+            constant=len(np.unique(sizes, axis=0)) == len(np.unique(np.column_stack([sizes, chosen]), axis=0)),
         )
 
 

@@ -74,7 +74,8 @@ class Roster:
             log_size=sizes.to(torch.float32).log(),
             groups=torch.cat(groups, dim=1).contiguous(),
             share=torch.stack(shares, dim=1).contiguous(),
-            slots=torch.tensor(slots, dtype=torch.int32).to(device, non_blocking=True),
+            # Filled in there: a recording allows no copies from the host.
+            slots=torch.cat([torch.full((1,), slot, dtype=torch.int32, device=device) for slot in slots]),
         )
 
 
