@@ -39,7 +39,7 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
         kinds = get_args(hint)  # (str, ...) for any number of names, (int, int) for two numbers
         items = [value] if isinstance(value, str) else value
         if kinds[-1] is Ellipsis:
-            said = {str: "names", float: "numbers"}[kinds[0]]
+            said = {str: "names", float: "numbers", int: "whole numbers"}[kinds[0]]
             kinds = kinds[:1] * len(items) if isinstance(items, list | tuple) else ()
             said = f"a list of {said}"
         else:
