@@ -118,20 +118,6 @@ def _sets() -> Iterator[NamedSet]:
     yield named("coloring-2-train", "train", "coloring", 2, 2_000, nodes=(10, 40), degrees=(2, 16), levels=(30, 70))
     # Few givens: these tell models apart that solve all of coloring-4-valid.
     yield named("coloring-4-open-valid", "valid", "coloring", 4, 300, seed=31, nodes=(40, 100), levels=(70, 95))
-    # As few values on larger grids: what follows from what is as far apart as on larger boards.
-    yield named("sudoku-4-quilt-train", "train", "sudoku", 4, 2_000, quilt=3, **hard)
-    yield named("sudoku-6-quilt-train", "train", "sudoku", 6, 5_000, quilt=2, **hard)
-    yield named("sudoku-6-quilt-search-train", "train", "sudoku", 6, 2_000, quilt=2, search=True, **hard)
-    yield named("sudoku-8-quilt-train", "train", "sudoku", 8, 5_000, quilt=2, **hard)
-    yield named("sudoku-9-quilt-train", "train", "sudoku", 9, 5_000, quilt=2, **hard)
-    yield named("sudoku-9-quilt-valid", "valid", "sudoku", 9, 300, quilt=2, **hard)
-    yield named("futoshiki-3-quilt-train", "train", "futoshiki", 3, 1_000, quilt=3, signs=(0, 54), **hard)
-    yield named("futoshiki-4-quilt-train", "train", "futoshiki", 4, 5_000, quilt=2, signs=(0, 32), **hard)
-    yield named("futoshiki-5-quilt-train", "train", "futoshiki", 5, 10_000, quilt=2, signs=(0, 50), **hard)
-    yield named("futoshiki-6-quilt-train", "train", "futoshiki", 6, 10_000, quilt=2, signs=(0, 60), **hard)
-    yield named("futoshiki-6-quilt-valid", "valid", "futoshiki", 6, 300, quilt=2, **hard)
-    # Near the degree at which random graphs stop being 4-colorable (about 8.7), and larger.
-    yield named("coloring-4-large-train", "train", "coloring", 4, 4_000, nodes=(100, 200), degrees=(6, 11), levels=(30, 70))
 
 
 SETS: dict[str, NamedSet] = {s.name: s for s in _sets()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -108,11 +107,8 @@ def _check_header(name: str, dataset: Dataset, claims: dict[str, Any], path: Pat
             yield f"{key} is {found}, the manifest says {claims.get(key)}"
     if dict(dataset.settings) != claims.get("settings"):
         yield "its settings are not the manifest's"
-    settings = claims.get("settings", {})
-    if list(dataset.shape[:2]) != settings.get("box", list(dataset.shape[:2])):
-        yield f"its shape is {dataset.shape}, the manifest says boxes of {settings['box']}"
-    if dataset.puzzle != "coloring" and _quilt(dataset) != settings.get("quilt", 1):
-        yield f"its shape is {dataset.shape}, the manifest says {settings.get('quilt', 1)} times its rows"
+    if list(dataset.shape) != claims.get("settings", {}).get("box", list(dataset.shape)):
+        yield f"its shape is {dataset.shape}, the manifest says boxes of {claims['settings']['box']}"
     # A file made elsewhere may be compressed by another zlib; its content is what the sha256 speaks of.
     if claims.get("in_tree", True) and claims.get("bytes") != path.stat().st_size:
         yield f"the file has {path.stat().st_size} bytes, the manifest says {claims.get('bytes')}"
@@ -177,11 +173,6 @@ def _check_chunk(task: tuple[Path, int, int, dict[str, Any]]) -> tuple[list[str]
     return problems, stop - start
 
 
-def _quilt(dataset: Dataset) -> int:
-    """How many times as many rows as values there are."""
-    return math.isqrt(int(dataset.num_variables[0])) // dataset.size if len(dataset) else 1
-
-
 class _Checker:
     """Checks records one by one with solvers that are made once."""
 
@@ -189,14 +180,13 @@ class _Checker:
         self.dataset = dataset
         self.settings = settings
         self.solver = self.singles = None
-        if dataset.puzzle == "coloring":
-            return
-        quilt = _quilt(dataset)
-        empty = np.zeros((quilt * dataset.size) ** 2, dtype=np.int16)
+        empty = np.zeros(dataset.size**2, dtype=np.int16)
         if dataset.puzzle == "sudoku":
-            csp = sudoku.build(dataset.shape[0], dataset.shape[1], empty, quilt=quilt).csp
+            csp = sudoku.build(dataset.shape[0], dataset.shape[1], empty).csp
+        elif dataset.puzzle == "futoshiki":
+            csp = futoshiki.build(dataset.size, np.zeros((0, 2), dtype=np.int64), empty).csp
         else:
-            csp = futoshiki.build(dataset.size, np.zeros((0, 2), dtype=np.int64), empty, quilt=quilt).csp
+            return
         self.solver = stack.enter_context(ExactSolver(csp))
         self.singles = stack.enter_context(ExactSolver(csp))
 
@@ -206,7 +196,7 @@ class _Checker:
         if not instance.judge(solution).solved:
             yield "its solution breaks a rule"
             return
-        low, high = self.settings.get("signs") or (2 * self.dataset.size * self.settings.get("quilt", 1) ** 2,) * 2
+        low, high = self.settings.get("signs") or (2 * self.dataset.size,) * 2
         if self.dataset.puzzle == "futoshiki" and not low <= len(record.pairs) <= high:
             yield f"{len(record.pairs)} signs, not {low if low == high else f'{low} to {high}'}"
         if self.dataset.puzzle == "coloring" and record.flags.get("chromatic") != self.dataset.size:

@@ -27,7 +27,7 @@ from outgrow.models import Model
 from outgrow.models.nodes import NodeModel
 from outgrow.provenance import provenance
 from outgrow.puzzles import PUZZLES
-from outgrow.solve.attempts import attempt, check_restart, goes_on, sure_of
+from outgrow.solve.attempts import attempt, check_restart
 from outgrow.train.curves import LOG_NAME, read_log
 from outgrow.train.processes import products
 from outgrow.weights import Loaded, load_weights
@@ -107,13 +107,11 @@ def predict(
         end = min(begin + (restart or steps[-1]), steps[-1])
         unsure: list[int] = []
         done = len(puzzles) - len(left)
-        number = begin // (restart or 1)
         for part in puzzles.portions(nodes, left):
             with torch.no_grad():
                 batch = puzzles.batch(part, device)
                 told = first_steps.watch(part, batch, [puzzles.csps[i] for i in part]) if first_steps else None
-                kept = torch.from_numpy(surest.handed_on(part)).to(device) if goes_on(number) else None
-                for n, scores in enumerate(attempt(model, batch, number, end - begin, kept), begin + 1):
+                for n, scores in enumerate(attempt(model, batch, begin // (restart or 1), end - begin), begin + 1):
                     if told:
                         told(n, scores)
                     if n in answers or (restart and n == end):
@@ -123,8 +121,6 @@ def predict(
                             answers[n] |= dict(zip(part, found if sure is None else sure.best, strict=True))
                         if n == end and sure is not None:
                             unsure += itertools.compress(part, ~surest.keep(part, sure))
-                            assert isinstance(model, NodeModel), "see check_restart"
-                            surest.hand_on(part, batch.split(sure_of(model, scores).cpu().numpy()))
             done += len(part)
             progress(done - (len(unsure) if end < steps[-1] else 0))
         left = unsure
@@ -152,16 +148,6 @@ class _Surest:
     def __init__(self, count: int) -> None:
         self.answers: list[np.ndarray] = [np.zeros(0, np.int64)] * count
         self._likely = np.full(count, -np.inf)
-        self._handed_on: list[np.ndarray] = [np.zeros(0, np.int64)] * count
-
-    def hand_on(self, puzzles: list[int], sure_of: list[np.ndarray]) -> None:
-        """At the end of an attempt, the values that the next one may take for given."""
-        for i, values in zip(puzzles, sure_of, strict=True):
-            self._handed_on[i] = values
-
-    def handed_on(self, puzzles: list[int]) -> np.ndarray:
-        """Those of these puzzles, one after the other."""
-        return np.concatenate([self._handed_on[i] for i in puzzles])
 
     def compare(
         self, puzzles: list[int], found: list[np.ndarray], batch: Batch, model: Model, scores: torch.Tensor

@@ -15,7 +15,7 @@ from outgrow.csp import GroundCSP, Groups, LiftedCSP
 from outgrow.puzzles.drawing import CELL, cell_roles, svg_document, svg_line, svg_text
 from outgrow.puzzles.instance import Format, Instance, Puzzle, Span, Values, neq
 from outgrow.puzzles.reading import MAX_LINE, Reader, Text, shorten
-from outgrow.puzzles.sudoku import cut_lines, name_cell, no_quilt, read_board, read_quilt, side_of
+from outgrow.puzzles.sudoku import name_cell, read_board
 
 __all__ = ["FORMS", "MAX_SIZE", "PUZZLE", "adjacent_pairs", "build"]
 
@@ -46,23 +46,21 @@ _SIGNS = LiftedCSP(predicates=["less(2)"], relations={"lt": lt}, constraints=["l
 
 
 @lru_cache(maxsize=64)
-def _square(size: int, quilt: int, form: str) -> GroundCSP:
+def _square(size: int, form: str) -> GroundCSP:
     """The Latin square without signs, which all instances of a size share: 720 KB of pairs at size 36."""
-    cells = np.arange((quilt * size) ** 2).reshape(quilt * size, -1)
-    row, col = cut_lines(cells, size).tolist(), cut_lines(cells.T, size).tolist()
+    cells = np.arange(size * size).reshape(size, size)
+    row, col = cells.tolist(), cells.T.tolist()
     facts = {"row": Groups(row), "col": Groups(col)} if form == "units" else {"nbr": Groups([*row, *col])}
-    return FORMS[form].ground(variables=cells.size, values=size, facts=facts)
+    return FORMS[form].ground(variables=size * size, values=size, facts=facts)
 
 
 @lru_cache(maxsize=64)
-def adjacent_pairs(size: int, quilt: int = 1) -> npt.NDArray[np.int32]:
-    """Neighboring cells of the grid that stand in one row or column: (2 * size * (size - 1), 2), upper or left one first."""
-    cells = np.arange((quilt * size) ** 2, dtype=np.int32).reshape(quilt * size, -1)
-    halves: list[npt.NDArray[np.int32]] = []
-    for lines in (cut_lines(cells, size), cut_lines(cells.T, size)):
-        pairs = np.stack([lines[:, :-1].ravel(), lines[:, 1:].ravel()], axis=1)
-        halves.append(pairs[np.argsort(pairs[:, 0])])
-    return np.concatenate(halves)
+def adjacent_pairs(size: int) -> npt.NDArray[np.int32]:
+    """Neighboring cells of the grid: (2 * size * (size - 1), 2), upper or left one first."""
+    cells = np.arange(size * size, dtype=np.int32).reshape(size, size)
+    across = np.stack([cells[:, :-1].ravel(), cells[:, 1:].ravel()], axis=1)
+    down = np.stack([cells[:-1].ravel(), cells[1:].ravel()], axis=1)
+    return np.concatenate([across, down])
 
 
 def build(
@@ -70,31 +68,28 @@ def build(
     less: npt.NDArray[np.integer],
     givens: npt.NDArray[np.integer],
     *,
-    quilt: int = 1,
     form: str = "units",
     notes: tuple[str, ...] = (),
 ) -> Instance:
-    """A Futoshiki; `less` (P, 2) holds pairs of neighboring cells, the smaller one first.
-
-    A `quilt` of n has n * K rows and columns, and no more values: see `cut_lines`.
-    """
-    side = quilt * size
-    if size < 1 or not 1 <= side <= MAX_SIZE:
-        raise ValueError(f"a Futoshiki of side {side}: the side is 1 to {MAX_SIZE}")
+    """A Futoshiki; `less` (P, 2) holds pairs of neighboring cells, the smaller one first."""
+    if not 1 <= size <= MAX_SIZE:
+        raise ValueError(f"a Futoshiki of side {size}: the side is 1 to {MAX_SIZE}")
     less = np.asarray(less, dtype=np.int64).reshape(-1, 2)
-    edges = np.sort(less, axis=1) @ (side * side, 1)
-    far = np.flatnonzero(~np.isin(edges, np.sort(adjacent_pairs(size, quilt), axis=1).astype(np.int64) @ (side * side, 1)))
+    gap = np.abs(less[:, 0] - less[:, 1])
+    same_row = less[:, 0] // size == less[:, 1] // size
+    far = np.flatnonzero(~(((gap == 1) & same_row) | (gap == size)))
     if len(far):
-        x, y = (divmod(int(i), side) for i in less[far[0]])
+        x, y = (divmod(int(i), size) for i in less[far[0]])
         raise ValueError(
             f"a sign between cells that do not touch: row {x[0] + 1} column {x[1] + 1} and row {y[0] + 1} column {y[1] + 1}"
         )
+    edges = np.sort(less, axis=1) @ (size * size, 1)
     if len(np.unique(edges)) != len(edges):
         raise ValueError("two signs between the same two cells")
-    square = _square(size, quilt, form)
-    signs = _SIGNS.ground(variables=side * side, values=size, facts={"less": less})
+    square = _square(size, form)
+    signs = _SIGNS.ground(variables=size * size, values=size, facts={"less": less})
     csp = replace(square, pairs={**square.pairs, "less": signs.pairs["less"]})
-    return Instance("futoshiki", csp, csp.assignment(givens), (size,) if quilt == 1 else (size, quilt), notes=notes)
+    return Instance("futoshiki", csp, csp.assignment(givens), (size,), notes=notes)
 
 
 def _restore(
@@ -105,7 +100,7 @@ def _restore(
     givens: npt.NDArray[np.integer],
     form: str,
 ) -> Instance:
-    return build(size, pairs, givens, quilt=shape[1] if len(shape) > 1 else 1, form=form)
+    return build(size, pairs, givens, form=form)
 
 
 # ---- reading
@@ -286,21 +281,18 @@ def _from_json(item: dict[str, Any]) -> Instance:
     size, givens, signs = item["size"], item["givens"], item.get("less", [])
     if type(size) is not int or not 1 <= size <= MAX_SIZE:
         raise ValueError(f'"size" is a number from 1 to {MAX_SIZE}')
-    quilt = read_quilt(item, size)
-    side = quilt * size
     less: list[tuple[int, int]] = []
     for sign in signs if isinstance(signs, list) else [signs]:
         try:
             (r1, c1), (r2, c2) = sign
-            if not all(type(n) is int and 1 <= n <= side for n in (r1, c1, r2, c2)):
+            if not all(type(n) is int and 1 <= n <= size for n in (r1, c1, r2, c2)):
                 raise ValueError
         except (TypeError, ValueError):
             raise ValueError(
-                f'"less" holds pairs of cells, the smaller first: [[row, column], [row, column]], from 1 to {side}'
+                f'"less" holds pairs of cells, the smaller first: [[row, column], [row, column]], from 1 to {size}'
             ) from None
-        less.append(((r1 - 1) * side + c1 - 1, (r2 - 1) * side + c2 - 1))
-    pairs = np.array(less, dtype=np.int64).reshape(-1, 2)
-    return build(size, pairs, read_board(givens, size, quilt), quilt=quilt)
+        less.append(((r1 - 1) * size + c1 - 1, (r2 - 1) * size + c2 - 1))
+    return build(size, np.array(less, dtype=np.int64).reshape(-1, 2), read_board(givens, size))
 
 
 # ---- writing
@@ -316,15 +308,13 @@ def _grid(instance: Instance, values: Values) -> str:
 
 
 def _no_grid(instance: Instance) -> str:
-    if side_of(instance) != instance.size:
-        return no_quilt(instance)
     return "" if _less(instance) else "a Futoshiki without signs looks like a Sudoku; use json or sgt"
 
 
 def _draw(instance: Instance, values: Values, plain: bool = False) -> list[list[Span]]:
-    size, less = side_of(instance), _less(instance)
+    size, less = instance.size, _less(instance)
     roles = [""] * len(values) if plain else cell_roles(instance, values)
-    pad = len(str(instance.size))
+    pad = len(str(size))
     lines: list[list[Span]] = []
     for row in range(size):
         cells: list[Span] = []
@@ -357,14 +347,13 @@ def _unequal(instance: Instance, values: Values) -> str:
 
 
 def _to_json(instance: Instance, values: Values) -> str:
-    side = side_of(instance)
-    less = [[[i // side + 1, i % side + 1] for i in pair] for pair in instance.csp.pairs["less"].tolist()]
-    more = {"quilt": side // instance.size} if side != instance.size else {}
-    return json.dumps({"puzzle": "futoshiki", "size": instance.size, **more, "givens": values.tolist(), "less": less})
+    size = instance.size
+    less = [[[i // size + 1, i % size + 1] for i in pair] for pair in instance.csp.pairs["less"].tolist()]
+    return json.dumps({"puzzle": "futoshiki", "size": size, "givens": values.tolist(), "less": less})
 
 
 def _draw_svg(instance: Instance, values: Values) -> str:
-    size, step, roles = side_of(instance), CELL * 1.5, cell_roles(instance, values)
+    size, step, roles = instance.size, CELL * 1.5, cell_roles(instance, values)
     parts: list[str] = []
 
     def center(i: int) -> tuple[float, float]:
@@ -396,7 +385,7 @@ PUZZLE = Puzzle(
     varying="less",
     reader=Reader("futoshiki", _claims, _read),
     read_json=_from_json,
-    formats=(Format("grid", _grid, _no_grid), Format("json", _to_json), Format("sgt", _unequal, no_quilt)),
+    formats=(Format("grid", _grid, _no_grid), Format("json", _to_json), Format("sgt", _unequal)),
     examples=(
         ". < . . .\n        ^\n. . . .\n  \n4 . > . .\nv\n. . . 2",
         "4:3,0,0D,0,0,0,0D,0,0,0,0,3,0,0,0U,2,",

@@ -19,7 +19,7 @@ from outgrow.puzzles.drawing import CELL, cell_roles, svg_document, svg_line, sv
 from outgrow.puzzles.instance import Format, Instance, Puzzle, Span, Values, neq
 from outgrow.puzzles.reading import MAX_LINE, Reader, Text, shorten
 
-__all__ = ["FORMS", "MAX_SIZE", "PUZZLE", "SYMBOLS", "box_shape", "build", "cut_lines", "name_cell", "no_quilt", "read_board", "read_quilt", "side_of"]
+__all__ = ["FORMS", "MAX_SIZE", "PUZZLE", "SYMBOLS", "box_shape", "build", "name_cell", "read_board"]
 
 MAX_SIZE = 36
 
@@ -50,30 +50,18 @@ def box_shape(size: int) -> tuple[int, int] | None:
 
 
 @lru_cache(maxsize=64)
-def _ground(rows: int, columns: int, quilt: int, form: str) -> GroundCSP:
+def _ground(rows: int, columns: int, form: str) -> GroundCSP:
     size = rows * columns
-    side = quilt * size
-    cells = np.arange(side * side).reshape(side, side)
-    boxes = cells.reshape(side // rows, rows, side // columns, columns).transpose(0, 2, 1, 3).reshape(-1, size)
-    across, down = cut_lines(cells, size, columns, rows), cut_lines(cells.T, size, rows, columns)
-    row, col, box = (Groups(units.tolist()) for units in (across, down, boxes))
+    cells = np.arange(size * size).reshape(size, size)
+    boxes = (
+        cells.reshape(columns, rows, rows, columns).transpose(0, 2, 1, 3).reshape(size, size)
+    )  # band, row in band, stack, column in stack -> one box a row
+    row, col, box = (Groups(units.tolist()) for units in (cells, cells.T, boxes))
     if form == "units":
         facts = {"row": row, "col": col, "box": box}
     else:
         facts = {"nbr": Groups([*row.members, *col.members, *box.members])}
-    return FORMS[form].ground(variables=side * side, values=size, facts=facts)
-
-
-def cut_lines(cells: npt.NDArray[np.integer], size: int, width: int = 1, height: int = 1) -> npt.NDArray[np.integer]:
-    """Every line of a grid, which closes to a ring, in pieces of `size` cells; (pieces, size).
-
-    The first begins `width` cells further on with every `height` lines, so that on a quilt, whose side is a multiple of `size`, pieces of
-    neighboring lines overlap. On a plain board each line is a piece.
-    """
-    side = len(cells)
-    start = np.arange(side) // height * width if side > size else np.zeros(side, dtype=np.int64)
-    turned = cells[np.arange(side)[:, None], (start[:, None] + np.arange(side)) % side]
-    return turned.reshape(-1, size)
+    return FORMS[form].ground(variables=size * size, values=size, facts=facts)
 
 
 def build(
@@ -81,22 +69,15 @@ def build(
     columns: int,
     givens: npt.NDArray[np.integer],
     *,
-    quilt: int = 1,
     form: str = "units",
     notation: str = "1",
     notes: tuple[str, ...] = (),
 ) -> Instance:
-    """A Sudoku of boxes `rows` x `columns`; `givens` (K * K,) by rows, 0 for an empty cell.
-
-    A `quilt` of n has n * K rows and columns, and no more values: see `cut_lines`.
-    """
+    """A Sudoku of boxes `rows` x `columns`; `givens` (K * K,) by rows, 0 for an empty cell."""
     if rows < 1 or columns < 1 or not 1 <= rows * columns <= MAX_SIZE:
         raise ValueError(f"boxes of {rows}x{columns}: a Sudoku has 1 to {MAX_SIZE} values")
-    if not 1 <= quilt * rows * columns <= MAX_SIZE:
-        raise ValueError(f"a quilt of {quilt}: its side is up to {MAX_SIZE}")
-    csp = _ground(rows, columns, quilt, form)
-    shape = (rows, columns) if quilt == 1 else (rows, columns, quilt)
-    return Instance("sudoku", csp, csp.assignment(givens), shape, notation, notes)
+    csp = _ground(rows, columns, form)
+    return Instance("sudoku", csp, csp.assignment(givens), (rows, columns), notation, notes)
 
 
 SYMBOLS = "123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -121,10 +102,10 @@ def _restore(
     givens: npt.NDArray[np.integer],
     form: str,
 ) -> Instance:
-    rows, columns, *quilt = shape
-    if rows * columns != size or len(quilt) > 1:
+    rows, columns = shape
+    if rows * columns != size:
         raise ValueError(f"boxes of {rows}x{columns} do not hold {size} cells")
-    return build(rows, columns, givens, quilt=quilt[0] if quilt else 1, form=form)
+    return build(rows, columns, givens, form=form)
 
 
 # ---- reading
@@ -465,30 +446,19 @@ def _from_json(item: dict[str, Any]) -> Instance:
         raise ValueError('"box" is [rows, columns]')
     if min(box) < 1 or max(box) > MAX_SIZE or box[0] * box[1] > MAX_SIZE:
         raise ValueError(f'"box" is [rows, columns] of a Sudoku of 1 to {MAX_SIZE} values')
-    size = box[0] * box[1]
-    quilt = read_quilt(item, size)
-    return build(box[0], box[1], read_board(givens, size, quilt), quilt=quilt)
+    return build(box[0], box[1], read_board(givens, box[0] * box[1]))
 
 
-def read_quilt(item: dict[str, Any], size: int) -> int:
-    """The "quilt" of a JSON form, for any puzzle on a square grid; 1 where there is none."""
-    quilt = item.get("quilt", 1)
-    if type(quilt) is not int or not 1 <= quilt <= MAX_SIZE // size:
-        raise ValueError(f'"quilt" is a number from 1 to {MAX_SIZE // size} for {size} values')
-    return quilt
-
-
-def read_board(givens: Any, size: int, quilt: int = 1) -> npt.NDArray[np.int64]:
+def read_board(givens: Any, size: int) -> npt.NDArray[np.int64]:
     """The "givens" of a JSON form, for any puzzle on a square grid."""
-    side = quilt * size
     if not isinstance(givens, list) or not all(type(v) is int for v in givens):
         raise ValueError('"givens" is a list of whole numbers, 0 for an empty cell')
-    if len(givens) != side * side:
-        raise ValueError(f'"givens" has {len(givens)} numbers; a board of size {side} has {side * side}')
+    if len(givens) != size * size:
+        raise ValueError(f'"givens" has {len(givens)} numbers; a board of size {size} has {size * size}')
     for i, value in enumerate(givens):
         if not 0 <= value <= size:
             raise ValueError(
-                f'"givens": row {i // side + 1} column {i % side + 1} holds {shorten(str(value), 20)}; values are 1 to {size}, 0 for none'
+                f'"givens": row {i // size + 1} column {i % size + 1} holds {shorten(str(value), 20)}; values are 1 to {size}, 0 for none'
             )
     return np.array(givens, dtype=np.int64)
 
@@ -523,19 +493,7 @@ def _line(instance: Instance, values: Values) -> str:
     return "".join(_symbols(instance, values))
 
 
-def side_of(instance: Instance) -> int:
-    """The rows and columns of a puzzle on a square grid: as many as values, but on a quilt."""
-    return math.isqrt(instance.csp.num_variables)
-
-
-def no_quilt(instance: Instance) -> str:
-    """Why a quilt cannot be written in formats that know nothing of its kind."""
-    return "a quilt has no such format; use json" if side_of(instance) != instance.size else ""
-
-
 def _no_line(instance: Instance) -> str:
-    if side_of(instance) != instance.size:
-        return no_quilt(instance)
     if instance.size > len(SYMBOLS):
         return f"size {instance.size} has more values than symbols; use another format, such as ints"
     return ""
@@ -553,8 +511,6 @@ def _grid(instance: Instance, values: Values) -> str:
 
 
 def _no_grid(instance: Instance) -> str:
-    if side_of(instance) != instance.size:
-        return no_quilt(instance)
     if 1 in instance.shape:
         return f"boxes of {instance.shape[0]}x{instance.shape[1]} look like lines around every cell; use json or sgt"
     return ""
@@ -579,45 +535,43 @@ def _solo(instance: Instance, values: Values) -> str:
 
 
 def _to_json(instance: Instance, values: Values) -> str:
-    rows, columns, *quilt = instance.shape
-    more = {"quilt": quilt[0]} if quilt else {}
-    return json.dumps({"puzzle": "sudoku", "box": [rows, columns], **more, "givens": values.tolist()})
+    return json.dumps({"puzzle": "sudoku", "box": list(instance.shape), "givens": values.tolist()})
 
 
 def _draw(instance: Instance, values: Values, plain: bool = False) -> list[list[Span]]:
     """The board with rules between boxes."""
-    size, (height, width), side = instance.size, instance.shape[:2], side_of(instance)
+    size, (height, width) = instance.size, instance.shape
     symbols = _symbols(instance, values)
     roles = [""] * len(symbols) if plain else cell_roles(instance, values)
     pad = max(map(len, symbols)) if size > len(SYMBOLS) else 1
     bar, cross, dash = ("|", "+", "-") if plain else ("│", "┼", "─")
-    rule = cross.join(dash * ((pad + 1) * width + 1) for _ in range(side // width))
+    rule = cross.join(dash * ((pad + 1) * width + 1) for _ in range(size // width))
     lines: list[list[Span]] = []
-    for row in range(side):
+    for row in range(size):
         if row and row % height == 0:
             lines.append([(rule, "rule")])
         spans: list[Span] = [(" ", "rule")]
-        for column in range(side):
+        for column in range(size):
             if column and column % width == 0:
                 spans.append((f"{bar} ", "rule"))
-            i = row * side + column
+            i = row * size + column
             spans.append((f"{symbols[i]:>{pad}} ", roles[i]))
         lines.append(spans)
     return lines
 
 
 def _draw_svg(instance: Instance, values: Values) -> str:
-    (height, width), side = instance.shape[:2], side_of(instance)
-    edge = side * CELL
+    size, (height, width) = instance.size, instance.shape
+    edge = size * CELL
     symbols, roles = _symbols(instance, values), cell_roles(instance, values)
     parts: list[str] = []
-    for i in range(side + 1):
+    for i in range(size + 1):
         at = 10 + i * CELL
         parts.append(svg_line((10, at), (10 + edge, at), 2.5 if i % height == 0 else 0.7))
         parts.append(svg_line((at, 10), (at, 10 + edge), 2.5 if i % width == 0 else 0.7))
     for i, v in enumerate(values.tolist()):
         if v:
-            row, column = divmod(i, side)
+            row, column = divmod(i, size)
             x, y = 10 + (column + 0.5) * CELL, 10 + (row + 0.5) * CELL
             parts.append(svg_text(x, y, symbols[i], roles[i]))
     return svg_document(edge + 20, edge + 20, parts)
@@ -625,7 +579,7 @@ def _draw_svg(instance: Instance, values: Values) -> str:
 
 def name_cell(instance: Instance, variable: int) -> str:
     """'row 1 column 4', for any puzzle on a square grid."""
-    row, column = divmod(variable, side_of(instance))
+    row, column = divmod(variable, instance.size)
     return f"row {row + 1} column {column + 1}"
 
 
@@ -638,10 +592,10 @@ PUZZLE = Puzzle(
     read_json=_from_json,
     formats=(
         Format("line", _line, _no_line),
-        Format("ints", _ints, no_quilt),
+        Format("ints", _ints),
         Format("grid", _grid, _no_grid),
         Format("json", _to_json),
-        Format("sgt", _solo, no_quilt),
+        Format("sgt", _solo),
     ),
     examples=(
         "1.....3..4.....2",

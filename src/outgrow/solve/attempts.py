@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import math
 from collections.abc import Iterator
 
 import torch
@@ -14,33 +12,15 @@ from outgrow.graphs import Batch
 from outgrow.models import Model
 from outgrow.models.nodes import NodeModel
 
-__all__ = ["attempt", "check_restart", "goes_on", "sure_of"]
+__all__ = ["attempt", "check_restart"]
 
 _MAX_STEPS = 100_000
-# A value is handed on to the next attempt if it is as likely as this, by the model's own scores.
-_HAND_ON = math.log(0.9)
-_FRESH = 2
 
 
-def goes_on(number: int) -> bool:
-    """Whether an attempt takes for given what the one before was sure of; every second one does."""
-    return number % _FRESH > 0
-
-
-def sure_of(model: NodeModel, scores: Tensor) -> Tensor:
-    """The values (V,) that an attempt which ends with these scores (V, K) hands on, 0 for none."""
-    return torch.where(model.certainty(scores) > _HAND_ON, scores.argmax(1) + 1, 0)
-
-
-def attempt(model: Model, batch: Batch, number: int, steps: int, kept: Tensor | None = None) -> Iterator[Tensor]:
-    """The scores of an attempt, step after step. The first one, 0, is made with the marks that puzzles have by default.
-
-    `kept` (V,) are values to take for given beside those that are, 0 for none.
-    """
+def attempt(model: Model, batch: Batch, number: int, steps: int) -> Iterator[Tensor]:
+    """The scores of an attempt, step after step. The first one, 0, is made with the marks that puzzles have by default."""
     if not number:
         return model.run(model.prepare(batch), steps)  # pyright: ignore[reportArgumentType]
-    if kept is not None:
-        batch = dataclasses.replace(batch, givens=torch.where(batch.givens > 0, batch.givens, kept))
     draw = torch.full((len(batch), 1), number, dtype=torch.int64, device=batch.puzzle.device)
     return model.run(model.prepare(batch, draw), steps)  # pyright: ignore[reportArgumentType]
 

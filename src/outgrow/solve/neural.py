@@ -15,9 +15,8 @@ from outgrow.csp import GroundCSP, judge_each
 from outgrow.errors import OutgrowError, memory_errors
 from outgrow.graphs import Batch, Puzzles, Schema
 from outgrow.models import Model
-from outgrow.models.nodes import NodeModel
 from outgrow.puzzles import PUZZLES, Instance, get_puzzle
-from outgrow.solve.attempts import attempt, check_restart, goes_on, sure_of
+from outgrow.solve.attempts import attempt, check_restart
 
 __all__ = ["Answer", "restate", "solve_batch"]
 
@@ -66,8 +65,7 @@ def solve_batch(
     """An answer for each puzzle, in order; they may be of different sizes.
 
     After every step of message passing the verdict is asked, and a puzzle's answer is the first one that it calls solved; else the one after
-    the last step. With `restart`, those that are not solved start over with other marks after every so many steps, and every second time
-    with the values that the attempt before was sure of. `nodes` bounds the (variable, value) nodes that are computed at a time, and a single puzzle may have more; `progress` is told
+    the last step. With `restart`, those that are not solved start over with other marks after every so many steps. `nodes` bounds the (variable, value) nodes that are computed at a time, and a single puzzle may have more; `progress` is told
     how many puzzles are done.
 
     >>> from outgrow.models import BinarizedConfig, build_model
@@ -119,12 +117,9 @@ def _solve_part(
     """Attempts of so many steps, as long as there are any left: the first with all puzzles, the next with those not solved."""
     answers: list[Answer] = []
     left = list(range(len(part)))
-    kept: dict[int, Tensor] = {}
     for number, begin in enumerate(range(0, steps, length)):
         batch = puzzles.batch([part[k] for k in left], device)
-        given = torch.cat([kept[k] for k in left]) if goes_on(number) else None
-        found, sure = _solve(model, batch, [instances[k] for k in left], min(length, steps - begin), number, given)
-        kept = dict(zip(left, sure, strict=True))
+        found = _solve(model, batch, [instances[k] for k in left], min(length, steps - begin), number)
         if not begin:
             answers = found
         else:
@@ -137,17 +132,13 @@ def _solve_part(
     return answers
 
 
-def _solve(
-    model: Model, batch: Batch, instances: Sequence[Instance], steps: int, number: int, kept: Tensor | None
-) -> tuple[list[Answer], Sequence[Tensor]]:
-    """An attempt at the puzzles of one batch, and for each what it hands on to the next one. They are judged as they were stated, not as the
-    model sees them."""
+def _solve(model: Model, batch: Batch, instances: Sequence[Instance], steps: int, number: int) -> list[Answer]:
+    """An attempt at the puzzles of one batch. They are judged as they were stated, not as the model sees them."""
     began = time.perf_counter()
     found: dict[int, tuple[npt.NDArray[np.int16], bool, int, npt.NDArray[np.float32]]] = {}
     before: list[npt.NDArray[np.int16]] = []
     ends_at = np.cumsum([v for v, _ in batch.sizes])[:-1]
-    sure = torch.zeros_like(batch.givens)
-    for step, scores in enumerate(attempt(model, batch, number, steps, kept), start=1):
+    for step, scores in enumerate(attempt(model, batch, number, steps), start=1):
         values = torch.where(batch.givens > 0, batch.givens, scores.argmax(1) + 1)
         now = np.split(values.cpu().numpy().astype(np.int16), ends_at)
         # What did not change since the step before breaks the same rules still.
@@ -159,14 +150,11 @@ def _solve(
         if ends or left:
             confidence = np.split(_confidence(scores, values, batch.givens), ends_at)
             found |= {i: (now[i], i in ends, step, confidence[i]) for i in (*ends, *left)}
-        if step == steps and isinstance(model, NodeModel):
-            sure = sure_of(model, scores)
         if len(found) == len(instances):
             break
     seconds = time.perf_counter() - began
     cost = [v * k for v, k in batch.sizes]
-    answers = [Answer(*found[i], seconds * cost[i] / max(sum(cost), 1)) for i in range(len(instances))]
-    return answers, sure.split([v for v, _ in batch.sizes])
+    return [Answer(*found[i], seconds * cost[i] / max(sum(cost), 1)) for i in range(len(instances))]
 
 
 def _judge(instances: Sequence[Instance], assignments: Sequence[npt.NDArray[np.integer]]) -> npt.NDArray[np.bool_]:

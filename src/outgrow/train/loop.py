@@ -127,10 +127,8 @@ class _Trainer:
     ) -> None:
         self.recipe, self.run, self.processes, self._watch = recipe, run, processes, watch
         how = recipe.train
-        self._batch_sizes = recipe.data.batches or (how.batch,) * len(recipe.data.train)
-        for size in self._batch_sizes:
-            if size % processes.count:
-                raise OutgrowError(f"train.batch is {size}, which {processes.count} processes cannot share evenly")
+        if how.batch % processes.count:
+            raise OutgrowError(f"train.batch is {how.batch}, which {processes.count} processes cannot share evenly")
         self._resume = resume
         self._check_folder()
         found = {
@@ -173,7 +171,7 @@ class _Trainer:
             raise OutgrowError(
                 f"train.carry is {how.carry}: puzzles stay with one process, and there are {processes.count}"
             )
-        self._carried = [Carried(size, how.carry, how.inherit) for size in self._batch_sizes] if how.carry else []
+        self._carried = [Carried(how.batch, how.carry, how.inherit) for _ in recipe.data.train] if how.carry else []
         self._take_up()
         self.replay = None
         if device.type == "cuda" and how.replay and self._recordable():
@@ -269,17 +267,15 @@ class _Trainer:
             data=self.data,
         )
         with _interruption() as interrupted:
-            pace = _Pace()
+            pace = _Pace(self.state.progress.update)
             while not (stopped := self._reason_to_stop(interrupted())):
                 # Slow updates are all logged, so that a person sees it move; many processes have to agree on which.
                 slow = self.processes.count == 1 and pace.idle > _PATIENCE
                 logged = (self.state.progress.update + 1) % how.log_every == 0 or slow
                 trouble, numbers = self._update(logged)
                 done = self.state.progress.update
-                if not trouble:
-                    pace.learn(self._batch_sizes[self._batches().set_of(done - 1)])
                 if logged and not trouble:
-                    self.tell("update", **numbers, **pace.measure(), **self._about(done))
+                    self.tell("update", **numbers, **pace.measure(done, how.batch), **self._about(done))
                 if not trouble and (done % how.validate_every == 0 or done == how.updates):
                     trouble = self._look()
                 if trouble:
@@ -332,7 +328,7 @@ class _Trainer:
         if self._order is None or self._order[0] != recoveries:
             seed = (self.recipe.train.seed, recoveries)
             data = self.recipe.data
-            order = Order(self._sizes, self._batch_sizes, seed, data.shares, data.train)
+            order = Order(self._sizes, self.recipe.train.batch, seed, data.shares, data.train)
             self._order = (recoveries, order)
         return self._order[1]
 
@@ -676,22 +672,18 @@ def _memory(device: torch.device) -> float:
 class _Pace:
     """Puzzles per second since the last look."""
 
-    def __init__(self) -> None:
-        self._learnt, self._time = 0, time.monotonic()
+    def __init__(self, update: int) -> None:
+        self._update, self._time = update, time.monotonic()
 
     @property
     def idle(self) -> float:
         """Seconds since then."""
         return time.monotonic() - self._time
 
-    def learn(self, puzzles: int) -> None:
-        """An update has learnt from so many."""
-        self._learnt += puzzles
-
-    def measure(self) -> dict[str, float]:
+    def measure(self, update: int, batch: int) -> dict[str, float]:
         now = time.monotonic()
-        pace = self._learnt / max(now - self._time, 1e-9)
-        self._learnt, self._time = 0, now
+        pace = max(0, update - self._update) * batch / max(now - self._time, 1e-9)
+        self._update, self._time = update, now
         return {"puzzles_per_second": round(pace, 1)}
 
 

@@ -30,22 +30,20 @@ class Order:
     def __init__(
         self,
         sizes: Sequence[Ints],
-        batch: int | Sequence[int],
+        batch: int,
         seed: tuple[int, ...],
         shares: Sequence[float] = (),
         names: Sequence[str] = (),
     ) -> None:
-        """`sizes` has an array for each set, the number of variables of its puzzles; those are numbered from set to set. `batch` is one
-        number for all sets, or one for each."""
-        each = [batch] * len(sizes) if isinstance(batch, int) else list(batch)
-        if max(each) > sum(map(len, sizes)):
-            raise OutgrowError(f"train.batch is {max(each)}, but there are {sum(map(len, sizes))} puzzles to train on")
+        """`sizes` has an array for each set, the number of variables of its puzzles; those are numbered from set to set."""
+        if batch > sum(map(len, sizes)):
+            raise OutgrowError(f"train.batch is {batch}, but there are {sum(map(len, sizes))} puzzles to train on")
         for number, found in enumerate(sizes):
             if not len(found):
                 raise OutgrowError(f"there are no puzzles to train on in {names[number] if names else f'set {number}'}")
         self._sizes = sizes
         self._first = np.cumsum([0, *map(len, sizes)])
-        self._batch = each
+        self._batch = batch
         self._seed = seed
         self._shares = np.array(shares or [len(s) for s in sizes], dtype=float)
         self._shares /= self._shares.sum()
@@ -71,7 +69,7 @@ class Order:
 
     def _batches(self, number: int) -> int:
         """How many batches a set has in an epoch."""
-        return max(1, len(self._sizes[number]) // self._batch[number])
+        return max(1, len(self._sizes[number]) // self._batch)
 
     def _place(self, update: int) -> tuple[int, int]:
         """The set of this update, and how many batches of it came before."""
@@ -95,10 +93,10 @@ class Order:
         batches = self._batches(number)
         # The first set's order is the one it has alone.
         rng = np.random.default_rng([*self._seed, epoch, *([number, 2] if number else [])])
-        order = np.resize(rng.permutation(len(sizes)), batches * self._batch[number])
+        order = np.resize(rng.permutation(len(sizes)), batches * self._batch)
         if (sizes == sizes[0]).all():
             return np.split(order, batches)
-        window = self._batch[number] * _WINDOW
+        window = self._batch * _WINDOW
         parts = [order[at : at + window] for at in range(0, len(order), window)]
         order = np.concatenate([part[np.argsort(sizes[part], kind="stable")] for part in parts])
         found = np.split(order, batches)

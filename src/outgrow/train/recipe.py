@@ -30,8 +30,6 @@ class DataRecipe:
         limit: use the first so many puzzles of each training set; 0 for all.
         valid_limit: the same for validation.
         shares: how often the batch of an update comes from each training set, one number a set; by default as often as it has puzzles.
-        batches: puzzles an update takes from each training set, where that is not train.batch: one number a set. Fewer of larger ones cost
-            no more.
         more_givens: whenever a puzzle is learnt from, a random share of its open variables is given as well: the least and the largest
             share. A puzzle with one solution keeps it, and a minimal one becomes many.
         untouched: share of the puzzles that stay as they are all the same.
@@ -45,7 +43,6 @@ class DataRecipe:
     limit: int = 0
     valid_limit: int = 0
     shares: tuple[float, ...] = ()
-    batches: tuple[int, ...] = ()
     more_givens: tuple[float, float] = (0.0, 0.0)
     untouched: float = 0.0
     remask: tuple[float, float] = (0.0, 0.0)
@@ -56,10 +53,6 @@ class DataRecipe:
                 raise ValueError(f"{name} is {getattr(self, name)}; it cannot be negative")
         if self.shares and (len(self.shares) != len(self.train) or min(self.shares) <= 0):
             raise ValueError(f"shares has {len(self.shares)} numbers; one above 0 for each of {len(self.train)} sets")
-        if self.batches and (len(self.batches) != len(self.train) or min(self.batches) < 1):
-            raise ValueError(
-                f"batches has {len(self.batches)} numbers; one of at least 1 for each of {len(self.train)} sets"
-            )
         for name in ("more_givens", "remask"):
             low, high = getattr(self, name)
             if not 0 <= low <= high <= 1:
