@@ -42,6 +42,8 @@ CASES = [
     default_settings("sudoku", 16, 5),
     default_settings("futoshiki", 5, 20, levels=(30, 60)),
     default_settings("futoshiki", 9, 5, style="minimal", levels=(0, 0)),
+    default_settings("futoshiki", 4, 8, style="minimal", levels=(0, 0), quilt=2),
+    default_settings("futoshiki", 3, 6, levels=(30, 50), quilt=3),
     default_settings("coloring", 4, 10, nodes=(40, 60)),
     default_settings("coloring", 8, 4, nodes=(40, 49)),
     default_settings("coloring", 12, 4, nodes=(40, 45)),
@@ -64,7 +66,7 @@ def test_puzzles_are_what_the_settings_say(settings: Settings, tmp_path: Path) -
         if settings.style == "extra":
             assert record.given.sum() == low + i % (high - low + 1)
         if settings.puzzle == "futoshiki":
-            assert len(record.pairs) == 2 * settings.size
+            assert len(record.pairs) == 2 * settings.size * (settings.quilt or 1) ** 2
         with ExactSolver(instance.csp) as solver:
             if settings.puzzle != "coloring":
                 assert solver.count(instance.givens, limit=2).count == 1
@@ -220,6 +222,12 @@ def test_bands_of_edge_probabilities_leave_no_order_out() -> None:
         ("futoshiki", 5, {"signs": (4, 3)}, "signs 4-3"),
         ("futoshiki", 5, {"signs": (-1, 3)}, "0 to 40"),
         ("futoshiki", 5, {"signs": (0, 41)}, "0 to 40"),
+        ("sudoku", 9, {"quilt": 2}, "no quilts of sudoku"),
+        ("coloring", 4, {"quilt": 2}, "no quilts of coloring"),
+        ("futoshiki", 5, {"quilt": 1}, "from 2 to 7"),
+        ("futoshiki", 5, {"quilt": 8}, "from 2 to 7"),
+        ("futoshiki", 5, {"quilt": 2, "signs": (0, 161)}, "0 to 160"),
+        ("futoshiki", 5, {"quilt": 2, "style": "extra", "levels": (90, 101)}, "1 to 100"),
         ("futoshiki", 5, {"degrees": (4, 8)}, "no degrees"),
         ("coloring", 9, {"degrees": (8, 9)}, "range of nodes"),
         ("coloring", 4, {"degrees": (9, 8)}, "degrees 9-8"),

@@ -314,6 +314,24 @@ def test_too_few_and_too_many_signs_are_found(tmp_path: Path) -> None:
         assert any(f"{signs[0]} to {signs[1]}" in p for p in verify_set(name, claims, tmp_path).problems)
 
 
+def test_quilts_are_checked_as_such(tmp_path: Path) -> None:
+    made = generate(default_settings("futoshiki", 4, 3, style="minimal", levels=(0, 0), quilt=2), tmp_path / "a.npz")
+    assert made.shape == (4, 2)
+    name, claims = plant(tmp_path, records_of(made), made)
+    assert verify_set(name, claims, tmp_path).ok
+    claims["settings"] = {**claims["settings"], "quilt": 3}
+    assert any("a quilt of 3" in p for p in verify_set(name, claims, tmp_path).problems)
+    del claims["settings"]["quilt"]
+    assert any("a quilt of 1" in p for p in verify_set(name, claims, tmp_path).problems)
+    records = records_of(made)
+    more = records[1].given.copy()
+    more[np.flatnonzero(~more)[0]] = True
+    records[1] = Record(records[1].solution, more, records[1].pairs, records[1].flags)
+    other = tmp_path / "other"
+    other.mkdir()
+    assert any("not minimal: row" in p for p in verify_set(*plant(other, records, made), other).problems)
+
+
 def test_a_manifest_that_lies_is_found(boards: Dataset, tmp_path: Path) -> None:
     settings = dict(boards.settings)
     lies = (

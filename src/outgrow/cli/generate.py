@@ -36,6 +36,12 @@ from outgrow.puzzles import PUZZLES, render
 )
 @click.option("--signs", type=RANGE, help="Futoshiki: the number of signs, as 0-12.  [default: twice the size]")
 @click.option(
+    "--quilt",
+    type=click.IntRange(2),
+    metavar="N",
+    help="Futoshiki: N times as many rows and columns of cells, and no more values.",
+)
+@click.option(
     "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes; they do not change the result."
 )
 @click.option(
@@ -63,6 +69,7 @@ def command(
     nodes: tuple[int, int] | None,
     degrees: tuple[int, int] | None,
     signs: tuple[int, int] | None,
+    quilt: int | None,
     jobs: int,
     out: str | None,
     force: bool,
@@ -81,6 +88,7 @@ def command(
       outgrow generate sudoku --size 9 --search --format grid
       outgrow generate futoshiki --size 9 --mask 40-60 --format grid
       outgrow generate futoshiki --size 6 --minimal --signs 0-4
+      outgrow generate futoshiki --size 4 --quilt 2 --minimal
       outgrow generate coloring --size 5 --nodes 40-80 --json
       outgrow generate coloring --size 4 --nodes 20-60 --degrees 8-40 --json
     """
@@ -108,6 +116,8 @@ def command(
         changes |= {"degrees": degrees}
     if signs:
         changes |= {"signs": signs}
+    if quilt:
+        changes |= {"quilt": quilt}
     settings = default_settings(puzzle, size, count, seed, **changes)
     if out and Path(out).exists() and not force:
         raise OutgrowError(f"{out}: exists; --force replaces it")

@@ -108,11 +108,12 @@ class Settings:
         nodes: coloring: the first and last number of nodes, equally often.
         degrees: coloring: the coloring is drawn first, then edges between its classes: so many to a node, on average; from the first
             number to the last, evenly by their logarithms. By default edges are drawn, as many as random graphs of so many colors have.
-        signs: Futoshiki: the fewest and the most, equally often; 2K by default.
+        signs: Futoshiki: the fewest and the most, equally often; by default 2K, and on a quilt as many to a row.
         conflicts: the solver's budget for one question on boards that are not small.
         search: Sudoku and Futoshiki, minimal: only puzzles that singles do not solve (`find_singles`).
         fold: Sudoku: (first, last, of): solved boards are dealt into `of` folds by their digests, those of the first to last are
             used, and no puzzle occurs twice. Sets of disjoint folds share no solution, however few boards there are.
+        quilt: Futoshiki: a grid of so many times as many rows and columns, and no more values (`futoshiki.build`).
     """
 
     puzzle: str
@@ -129,6 +130,7 @@ class Settings:
     conflicts: int = 20_000
     search: bool | None = None
     fold: tuple[int, int, int] | None = None
+    quilt: int | None = None
 
     def as_json(self) -> dict[str, Any]:
         """As plain values, for headers and manifests."""
@@ -188,8 +190,16 @@ def _checked(settings: Settings) -> Settings:
         raise OutgrowError(f"count is {settings.count}; it must be at least 1")
     if settings.style == "masked" and not 0 <= low <= high <= 100:
         raise OutgrowError(f"mask {low}-{high}: percentages from 0 to 100, the smaller one first")
-    if settings.style == "extra" and not 0 < low <= high <= settings.size**2:
-        raise OutgrowError(f"givens {low}-{high}: numbers from 1 to {settings.size**2}, the smaller one first")
+    quilt = settings.quilt or 1
+    if settings.quilt is not None:
+        if settings.puzzle != "futoshiki":
+            raise OutgrowError(f"there are no quilts of {settings.puzzle}")
+        most = futoshiki.MAX_SIZE // settings.size
+        if not 2 <= quilt <= most:
+            raise OutgrowError(f"a quilt of {quilt}: for {settings.size} values, from 2 to {most}")
+    cells = (quilt * settings.size) ** 2
+    if settings.style == "extra" and not 0 < low <= high <= cells:
+        raise OutgrowError(f"givens {low}-{high}: numbers from 1 to {cells}, the smaller one first")
     if settings.unique == "free" and settings.style != "masked" and settings.puzzle != "coloring":
         raise OutgrowError("minimal puzzles are unique ones; any solution counts with masks alone")
     if settings.box is not None and settings.puzzle != "sudoku":
@@ -205,7 +215,7 @@ def _checked(settings: Settings) -> Settings:
     if settings.signs is not None:
         if settings.puzzle != "futoshiki":
             raise OutgrowError(f"{settings.puzzle} has no signs")
-        most = 2 * settings.size * (settings.size - 1)
+        most = 2 * settings.size * (settings.size - 1) * quilt**2
         if not 0 <= settings.signs[0] <= settings.signs[1] <= most:
             low, high = settings.signs
             raise OutgrowError(f"signs {low}-{high}: numbers from 0 to {most}, the smaller one first")
@@ -310,7 +320,7 @@ def _make_indexed(task: tuple[Settings, int]) -> tuple[int, list[Record]]:
 def _dataset(settings: Settings, records: list[Record]) -> Dataset:
     shape = {
         "sudoku": settings.box or (),
-        "futoshiki": (settings.size,),
+        "futoshiki": (settings.size, *([settings.quilt] if settings.quilt else [])),
         "coloring": (),
     }[settings.puzzle]
     return Dataset.of(
@@ -414,7 +424,8 @@ class _Boards:
         if less is None:  # several times as fast, and the same
             found = _propagator(self.solver.csp).propagate(givens)
         else:
-            found = find_singles(futoshiki.build(self.settings.size, less, givens).csp, givens)
+            quilt = self.settings.quilt or 1
+            found = find_singles(futoshiki.build(self.settings.size, less, givens, quilt=quilt).csp, givens)
         return int(found is not None and bool((found > 0).all()))
 
     def dig(
@@ -486,14 +497,16 @@ class _Futoshikis(_Boards):
     """Latin squares with signs between random neighbors; they count when uniqueness is proven."""
 
     def __init__(self, settings: Settings, rng: Rng) -> None:
-        empty = np.zeros(settings.size**2, dtype=np.int16)
-        super().__init__(futoshiki.build(settings.size, np.zeros((0, 2), dtype=np.int64), empty).csp, settings, rng)
+        self.quilt = settings.quilt or 1
+        empty = np.zeros((self.quilt * settings.size) ** 2, dtype=np.int16)
+        none = np.zeros((0, 2), dtype=np.int64)
+        super().__init__(futoshiki.build(settings.size, none, empty, quilt=self.quilt).csp, settings, rng)
 
     def sample(self) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.integer] | None]:
         size = self.settings.size
-        solution = sample_latin_square(size, self.rng).ravel()
-        pairs = futoshiki.adjacent_pairs(size)
-        low, high = self.settings.signs or (2 * size, 2 * size)
+        solution = sample_latin_square(size, self.rng).ravel() if self.quilt == 1 else super().sample()[0]
+        pairs = futoshiki.adjacent_pairs(size, self.quilt)
+        low, high = self.settings.signs or (2 * size * self.quilt**2,) * 2
         count = low if low == high else int(self.rng.integers(low, high + 1))
         pairs = pairs[self.rng.permutation(len(pairs))[:count]]
         rising = solution[pairs[:, 0]] < solution[pairs[:, 1]]

@@ -118,6 +118,11 @@ def _sets() -> Iterator[NamedSet]:
     yield named("coloring-2-train", "train", "coloring", 2, 2_000, nodes=(10, 40), degrees=(2, 16), levels=(30, 70))
     # Few givens: these tell models apart that solve all of coloring-4-valid.
     yield named("coloring-4-open-valid", "valid", "coloring", 4, 300, seed=31, nodes=(40, 100), levels=(70, 95))
+    # As few values on larger grids: one thing follows from another for as long as on large boards, or longer.
+    yield named("futoshiki-4-quilt-train", "train", "futoshiki", 4, 5_000, quilt=2, signs=(0, 32), **hard)
+    yield named("futoshiki-5-quilt-train", "train", "futoshiki", 5, 10_000, quilt=2, signs=(0, 50), **hard)
+    yield named("futoshiki-6-quilt-train", "train", "futoshiki", 6, 10_000, quilt=2, signs=(0, 60), **hard)
+    yield named("futoshiki-6-quilt-valid", "valid", "futoshiki", 6, 300, quilt=2, **hard)
 
 
 SETS: dict[str, NamedSet] = {s.name: s for s in _sets()}

@@ -109,6 +109,8 @@ def _check_header(name: str, dataset: Dataset, claims: dict[str, Any], path: Pat
         yield "its settings are not the manifest's"
     if list(dataset.shape) != claims.get("settings", {}).get("box", list(dataset.shape)):
         yield f"its shape is {dataset.shape}, the manifest says boxes of {claims['settings']['box']}"
+    if dataset.puzzle == "futoshiki" and (quilt := claims.get("settings", {}).get("quilt", 1)) != _quilt(dataset):
+        yield f"its shape is {dataset.shape}, the manifest says a quilt of {quilt}"
     # A file made elsewhere may be compressed by another zlib; its content is what the sha256 speaks of.
     if claims.get("in_tree", True) and claims.get("bytes") != path.stat().st_size:
         yield f"the file has {path.stat().st_size} bytes, the manifest says {claims.get('bytes')}"
@@ -173,6 +175,11 @@ def _check_chunk(task: tuple[Path, int, int, dict[str, Any]]) -> tuple[list[str]
     return problems, stop - start
 
 
+def _quilt(dataset: Dataset) -> int:
+    """Of Futoshikis: how many times as many rows of cells as values; 1 of all others."""
+    return dataset.shape[1] if dataset.puzzle == "futoshiki" and len(dataset.shape) > 1 else 1
+
+
 class _Checker:
     """Checks records one by one with solvers that are made once."""
 
@@ -180,11 +187,12 @@ class _Checker:
         self.dataset = dataset
         self.settings = settings
         self.solver = self.singles = None
-        empty = np.zeros(dataset.size**2, dtype=np.int16)
+        self.quilt = _quilt(dataset)
+        empty = np.zeros((self.quilt * dataset.size) ** 2, dtype=np.int16)
         if dataset.puzzle == "sudoku":
             csp = sudoku.build(dataset.shape[0], dataset.shape[1], empty).csp
         elif dataset.puzzle == "futoshiki":
-            csp = futoshiki.build(dataset.size, np.zeros((0, 2), dtype=np.int64), empty).csp
+            csp = futoshiki.build(dataset.size, np.zeros((0, 2), dtype=np.int64), empty, quilt=self.quilt).csp
         else:
             return
         self.solver = stack.enter_context(ExactSolver(csp))
@@ -196,7 +204,7 @@ class _Checker:
         if not instance.judge(solution).solved:
             yield "its solution breaks a rule"
             return
-        low, high = self.settings.get("signs") or (2 * self.dataset.size,) * 2
+        low, high = self.settings.get("signs") or (2 * self.dataset.size * self.quilt**2,) * 2
         if self.dataset.puzzle == "futoshiki" and not low <= len(record.pairs) <= high:
             yield f"{len(record.pairs)} signs, not {low if low == high else f'{low} to {high}'}"
         if self.dataset.puzzle == "coloring" and record.flags.get("chromatic") != self.dataset.size:
