@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -75,6 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--doc", type=Path, help="where to put the table, between <!-- probing --> marks")
     parser.add_argument("--count", type=int, default=100, help="puzzles of each set (100)")
     given = parser.parse_args(arguments)
+    began = time.monotonic()
     sets: dict[str, dict[str, int]] = {}
     for names in SETS.values():
         for name in names:
@@ -83,7 +85,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sets[name] = {"never" if key is None else str(key): found[key] for key in keys}
             print(name, sets[name], flush=True)
     if given.json:
-        report: dict[str, Any] = {"benchmark": "benchmarks/probing.py", **provenance("cpu"), "sets": sets}
+        report: dict[str, Any] = {
+            "benchmark": "benchmarks/probing.py",
+            **provenance("cpu", seconds=round(time.monotonic() - began, 1)),
+            "sets": sets,
+        }
         write_whole(given.json, [json.dumps(report, indent=1) + "\n"])
     if given.doc:
         before, mark, rest = given.doc.read_text().partition("<!-- probing -->\n")
