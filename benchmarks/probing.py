@@ -1,4 +1,4 @@
-"""How hard puzzles are, without a network: after how many rounds of probing each is solved (`ExactSolver.probe`).
+"""How hard puzzles are, without a network: after how many rounds of probing each is solved (`outgrow.csp.probing`).
 
 python benchmarks/probing.py [--json results/probing.json] [--doc docs/guide/grouped.md] [--count 100]
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from outgrow.csp.exact import ExactSolver
+from outgrow.csp.probing import Prober
 from outgrow.data import find_dataset
 from outgrow.provenance import provenance
 from outgrow.writing import write_whole
@@ -28,7 +28,7 @@ SETS = {
         "futoshiki-5-train",
         "futoshiki-6-minimal-train",
     ),
-    "might be learnt from": ("futoshiki-4-quilt-train", "futoshiki-5-quilt-train", "futoshiki-6-quilt-train"),
+    "might be learnt from": ("sudoku-9-deep-train", "futoshiki-6-deep-train"),
     "solved": (
         "sudoku-9-hard",
         "sudoku-12-hard",
@@ -51,8 +51,8 @@ def count_rounds(name: str, count: int) -> Counter[int | None]:
     found: Counter[int | None] = Counter()
     for index in np.unique(np.linspace(0, len(data) - 1, count).astype(int)).tolist():
         puzzle = data[index]
-        with ExactSolver(puzzle.csp) as solver:
-            found[solver.probe(puzzle.givens)] += 1
+        with Prober(puzzle.csp) as prober:
+            found[prober.count_rounds(puzzle.givens)] += 1
     return found
 
 

@@ -15,7 +15,6 @@ from plain_rules import Pair, PlainCSP, Rules, coloring_rules, latin_rules, plai
 
 from outgrow.csp import GroundCSP, Groups, LiftedCSP, exact, judge
 from outgrow.csp.exact import Budget, Engine, ExactSolver, TooLarge, encode, find_clique
-from outgrow.data import find_dataset
 from outgrow.puzzles import coloring, futoshiki, sudoku
 from outgrow.puzzles.instance import Instance
 
@@ -342,7 +341,7 @@ def test_nearest_to_nothing_is_any_solution() -> None:
 @pytest.mark.parametrize("bad", [[1, 4, 0], [1, -1, 0], [1, 2]])
 def test_givens_and_wanted_values_out_of_range_are_refused(bad: list[int]) -> None:
     with ExactSolver(DIFFER.ground(3, 3, {})) as solver:
-        for ask in (solver.solve, solver.count, solver.nearest, solver.propagate, solver.probe):
+        for ask in (solver.solve, solver.count, solver.nearest, solver.propagate):
             with pytest.raises(ValueError):
                 ask(bad)
 
@@ -674,13 +673,7 @@ def test_a_complete_graph_is_one_clique() -> None:
 
 def singles(rules: Rules, givens: Sequence[int]) -> list[int] | None:
     """What naked and hidden singles make of a Sudoku; None if a cell or a value is left without a place."""
-    options = strike(rules, [{g} if g else set(range(1, rules.values + 1)) for g in givens])
-    return options and [next(iter(o)) if len(o) == 1 else 0 for o in options]
-
-
-def strike(rules: Rules, options: Sequence[set[int]]) -> list[set[int]] | None:
-    """What singles leave of the values that each cell may have."""
-    options = [set(o) for o in options]
+    options = [{g} if g else set(range(1, rules.values + 1)) for g in givens]
     while True:
         before = [set(o) for o in options]
         for group in rules.different:
@@ -698,48 +691,7 @@ def strike(rules: Rules, options: Sequence[set[int]]) -> list[set[int]] | None:
         if not all(options):
             return None
         if options == before:
-            return options
-
-
-def probing(rules: Rules, givens: Sequence[int]) -> int | None:
-    """Rounds of trying every value left to every cell, and striking out those that singles refute."""
-    options = strike(rules, [{g} if g else set(range(1, rules.values + 1)) for g in givens])
-    rounds = 0
-    while options is not None:
-        if all(len(o) == 1 for o in options):
-            return rounds
-        tried = [(i, v) for i, o in enumerate(options) if len(o) > 1 for v in o]
-        wrong = [(i, v) for i, v in tried if strike(rules, [*options[:i], {v}, *options[i + 1 :]]) is None]
-        if not wrong:
-            return None
-        for i, v in wrong:
-            options[i].discard(v)
-        options = strike(rules, options) if all(options) else None
-        rounds += 1
-    return None
-
-
-DEEP = (905, 955)  # the only boards of sudoku-9-minimal-valid that take two rounds
-
-
-def test_probing_rules_out_what_singles_refute_round_by_round() -> None:
-    data = find_dataset("sudoku-9-minimal-valid")
-    rules, met = sudoku_rules(3, 3), Counter[int | None]()
-    with ExactSolver(sudoku.build(3, 3, np.zeros(81, dtype=int)).csp) as solver:
-        for i in (*range(5), *DEEP):
-            givens = data[i].givens
-            several = givens.copy()
-            several[np.flatnonzero(givens)[:2]] = 0  # minimal no more: there is another solution
-            for asked in (givens, several):
-                rounds = solver.probe(asked)
-                assert rounds == probing(rules, asked.tolist()), i
-                met[rounds] += 1
-        assert {0, 1, 2, None} <= set(met), met
-        deep = data[DEEP[0]].givens
-        assert (solver.probe(deep, most=2), solver.probe(deep, most=1)) == (2, None)
-        assert solver.probe([1, 1] + [0] * 79) is None
-        assert solver.probe([0] * 81) is None
-        assert solver.probe(data.solution(0)) == 0
+            return [next(iter(o)) if len(o) == 1 else 0 for o in options]
 
 
 @pytest.mark.parametrize("form", ["units", "nbr"])

@@ -9,20 +9,24 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from outgrow.csp.exact import ExactSolver
+from outgrow.csp.probing import Prober
+from outgrow.data import generate as generating
 from outgrow.data import load_dataset
-from outgrow.data.file import Record
+from outgrow.data.file import Dataset, Record
 from outgrow.data.generate import (
     CHUNK,
     EDGE_PROBABILITY,
     MASKS,
     MAX_TRIES,
+    WALK,
     Settings,
     default_settings,
     generate,
@@ -42,8 +46,6 @@ CASES = [
     default_settings("sudoku", 16, 5),
     default_settings("futoshiki", 5, 20, levels=(30, 60)),
     default_settings("futoshiki", 9, 5, style="minimal", levels=(0, 0)),
-    default_settings("futoshiki", 4, 8, style="minimal", levels=(0, 0), quilt=2),
-    default_settings("futoshiki", 3, 6, levels=(30, 50), quilt=3),
     default_settings("coloring", 4, 10, nodes=(40, 60)),
     default_settings("coloring", 8, 4, nodes=(40, 49)),
     default_settings("coloring", 12, 4, nodes=(40, 45)),
@@ -66,7 +68,7 @@ def test_puzzles_are_what_the_settings_say(settings: Settings, tmp_path: Path) -
         if settings.style == "extra":
             assert record.given.sum() == low + i % (high - low + 1)
         if settings.puzzle == "futoshiki":
-            assert len(record.pairs) == 2 * settings.size * (settings.quilt or 1) ** 2
+            assert len(record.pairs) == 2 * settings.size
         with ExactSolver(instance.csp) as solver:
             if settings.puzzle != "coloring":
                 assert solver.count(instance.givens, limit=2).count == 1
@@ -218,16 +220,14 @@ def test_bands_of_edge_probabilities_leave_no_order_out() -> None:
         ("futoshiki", 5, {"fold": (0, 0, 2)}, "no folds"),
         ("coloring", 3, {"style": "minimal", "search": True}, "minimal Sudokus and Futoshikis alone"),
         ("sudoku", 6, {"style": "masked", "search": True}, "minimal Sudokus and Futoshikis alone"),
+        ("coloring", 3, {"rounds": 2}, "minimal Sudokus and Futoshikis alone"),
+        ("sudoku", 6, {"style": "masked", "rounds": 2}, "minimal Sudokus and Futoshikis alone"),
+        ("sudoku", 9, {"style": "minimal", "rounds": 0}, "1 to 254"),
+        ("sudoku", 9, {"style": "minimal", "rounds": 255}, "1 to 254"),
         ("sudoku", 9, {"signs": (0, 4)}, "no signs"),
         ("futoshiki", 5, {"signs": (4, 3)}, "signs 4-3"),
         ("futoshiki", 5, {"signs": (-1, 3)}, "0 to 40"),
         ("futoshiki", 5, {"signs": (0, 41)}, "0 to 40"),
-        ("sudoku", 9, {"quilt": 2}, "no quilts of sudoku"),
-        ("coloring", 4, {"quilt": 2}, "no quilts of coloring"),
-        ("futoshiki", 5, {"quilt": 1}, "from 2 to 7"),
-        ("futoshiki", 5, {"quilt": 8}, "from 2 to 7"),
-        ("futoshiki", 5, {"quilt": 2, "signs": (0, 161)}, "0 to 160"),
-        ("futoshiki", 5, {"quilt": 2, "style": "extra", "levels": (90, 101)}, "1 to 100"),
         ("futoshiki", 5, {"degrees": (4, 8)}, "no degrees"),
         ("coloring", 9, {"degrees": (8, 9)}, "range of nodes"),
         ("coloring", 4, {"degrees": (9, 8)}, "degrees 9-8"),
@@ -263,6 +263,52 @@ def test_puzzles_that_need_search_are_the_minimal_ones_that_singles_do_not_solve
         OutgrowError, match="no unique sudoku of size 4 in 20 boards with more than singles to solve it"
     ):
         make_chunk(default_settings("sudoku", 4, 1, style="minimal", levels=(0, 0), search=True), 0)
+
+
+@pytest.mark.parametrize(
+    ("puzzle", "size", "more", "rounds"),
+    [("futoshiki", 5, {"signs": (6, 20)}, 1), ("sudoku", 8, {}, 1), ("futoshiki", 4, {"signs": (4, 9)}, 1)],
+)
+def test_deep_puzzles_take_as_many_rounds_of_probing(puzzle: str, size: int, more: dict[str, Any], rounds: int) -> None:
+    """And are minimal, unique, no two the same."""
+    records = make_chunk(default_settings(puzzle, size, 60, style="minimal", levels=(0, 0), rounds=rounds, **more), 0)
+    dataset = Dataset.of(records, puzzle=puzzle, size=size, shape={"sudoku": (2, 4)}.get(puzzle, (size,)))
+    for i, record in enumerate(records):
+        givens = dataset[i].givens
+        with Prober(dataset[i].csp) as prober:
+            assert prober.count_rounds(givens) == record.flags["rounds"] >= rounds
+        with ExactSolver(dataset[i].csp) as solver:
+            assert solver.count(givens, limit=2).count == 1
+            for spared in np.flatnonzero(record.given):
+                fewer = givens.copy()
+                fewer[spared] = 0
+                assert solver.count(fewer, limit=2).count == 2
+        assert {name: record.flags[name] for name in ("unique", "minimal", "singles")} == {
+            "unique": 1,
+            "minimal": 1,
+            "singles": 0,
+        }
+    assert len({r.solution.tobytes() + r.given.tobytes() + r.pairs.tobytes() for r in records}) == len(records)
+
+
+def test_deep_puzzles_lead_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a walk share a solution; a walk ends when it is long enough, or nothing new is near."""
+    grades = np.random.default_rng(0)
+    monkeypatch.setattr(generating._Boards, "probe", lambda *_: int(grades.integers(1, 4)))
+    settings = default_settings("sudoku", 9, 60, style="minimal", levels=(0, 0), rounds=2)
+
+    def walks() -> list[int]:
+        return [len(list(group)) for _, group in groupby(r.solution.tobytes() for r in make_chunk(settings, 0))]
+
+    assert walks() == [WALK, WALK, 60 - 2 * WALK]
+    monkeypatch.setattr(generating, "LOOSEN", 0)  # the same board again and again
+    assert walks() == [1] * 60
+
+
+def test_rounds_that_no_puzzle_takes_are_an_error_and_not_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MAX_TRIES, "rounds", 20)
+    with pytest.raises(OutgrowError, match="no sudoku of size 4 in 20 boards that takes 3 rounds"):
+        make_chunk(default_settings("sudoku", 4, 1, style="minimal", levels=(0, 0), rounds=3), 0)
 
 
 def test_futoshikis_have_as_many_signs_as_asked_for() -> None:

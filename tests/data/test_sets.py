@@ -314,22 +314,22 @@ def test_too_few_and_too_many_signs_are_found(tmp_path: Path) -> None:
         assert any(f"{signs[0]} to {signs[1]}" in p for p in verify_set(name, claims, tmp_path).problems)
 
 
-def test_quilts_are_checked_as_such(tmp_path: Path) -> None:
-    made = generate(default_settings("futoshiki", 4, 3, style="minimal", levels=(0, 0), quilt=2), tmp_path / "a.npz")
-    assert made.shape == (4, 2)
+def test_puzzles_that_are_not_as_deep_as_claimed_are_found(tmp_path: Path) -> None:
+    settings = default_settings("futoshiki", 5, 3, style="minimal", levels=(0, 0), signs=(6, 20), rounds=1)
+    made = generate(settings, tmp_path / "a.npz")
     name, claims = plant(tmp_path, records_of(made), made)
     assert verify_set(name, claims, tmp_path).ok
-    claims["settings"] = {**claims["settings"], "quilt": 3}
-    assert any("a quilt of 3" in p for p in verify_set(name, claims, tmp_path).problems)
-    del claims["settings"]["quilt"]
-    assert any("a quilt of 1" in p for p in verify_set(name, claims, tmp_path).problems)
-    records = records_of(made)
-    more = records[1].given.copy()
-    more[np.flatnonzero(~more)[0]] = True
-    records[1] = Record(records[1].solution, more, records[1].pairs, records[1].flags)
-    other = tmp_path / "other"
+    claims["settings"] = {**claims["settings"], "rounds": 4}
+    assert any("takes 1 rounds of probing, not 4" in p for p in verify_set(name, claims, tmp_path).problems)
+    records, other = records_of(made), tmp_path / "other"
+    records[1] = Record(
+        records[1].solution,
+        records[1].given,
+        records[1].pairs,
+        {**records[1].flags, "rounds": records[1].flags["rounds"] + 1},
+    )
     other.mkdir()
-    assert any("not minimal: row" in p for p in verify_set(*plant(other, records, made), other).problems)
+    assert any("graded wrongly: how many rounds" in p for p in verify_set(*plant(other, records, made), other).problems)
 
 
 def test_a_manifest_that_lies_is_found(boards: Dataset, tmp_path: Path) -> None:

@@ -343,6 +343,9 @@ def test_a_table_is_constant_if_puzzles_of_its_size_have_no_other() -> None:
     assert constants(boards((2, 2), (2, 3), (3, 2))) == ([True, True, False], [True, True, False])
     assert constants(COLLECTIONS["same size"]) == ([False], [])
     assert constants(Puzzles.of_instances([color(3, [(0, 1)], 2), color(4, [(0, 1)], 2)])) == ([True], [])
+    # As many nodes and other edges: of other numbers of colors they are no other table, of the same number they are.
+    assert constants(Puzzles.of_instances([color(4, [(0, 1)], 2), color(4, [(1, 2)], 3)])) == ([True], [])
+    assert constants(Puzzles.of_instances([color(4, [(0, 1)], 2), color(4, [(1, 2)], 2)])) == ([False], [])
     # Futoshikis: the square is the same, signs are not.
     signs = [futoshiki.build(3, np.array([pair]), np.zeros(9, dtype=int)) for pair in ((0, 1), (1, 0), (0, 1))]
     assert constants(Puzzles.of_instances(signs)) == ([True, True, False, False], [True, True])

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import itertools
 import json
 import random
 
@@ -319,79 +318,3 @@ def test_a_given_that_breaks_a_rule_is_named() -> None:
         "a given breaks a rule: row 1 column 1 is 3 and row 3 column 1 is 3, against 'col'"
     )
     assert find_conflict(read("1 < 2   .\n.   .   .\n.   .   .")) is None
-
-
-# ---- quilts
-
-
-@pytest.mark.parametrize(("size", "quilt"), [(3, 2), (3, 3), (4, 2), (6, 2), (5, 4), (4, 1)])
-def test_rows_and_columns_of_a_quilt(size: int, quilt: int) -> None:
-    side = size * quilt
-    csp = build(size, np.zeros((0, 2)), np.zeros(side * side, dtype=int), quilt=quilt).csp
-    for name, along in (("row", 0), ("col", 1)):
-        units = [np.array(np.unravel_index(unit, (side, side))) for unit in csp.groups[name]]
-        assert sorted(np.concatenate(csp.groups[name]).tolist()) == list(range(side * side))
-        for place in units:
-            assert len(set(place[along].tolist())) == 1  # on one line of the grid
-            steps = np.diff(place[1 - along]) % side
-            assert place.shape == (2, size)
-            assert (steps == 1).all()  # one cell after the other, and around the end
-    # The plain cyclic square, over and over, keeps every rule: a quilt can be filled.
-    row, column = np.divmod(np.arange(side * side), side)
-    instance = build(size, np.zeros((0, 2)), np.zeros(side * side, dtype=int), quilt=quilt)
-    assert instance.judge((row + column) % size + 1).solved
-    # No part of it stands alone.
-    reached = {0}
-    while (
-        more := {
-            int(y)
-            for x in reached
-            for name in ("row", "col")
-            for y in np.concatenate([u for u in csp.groups[name] if x in u])
-        }
-        - reached
-    ):
-        reached |= more
-    assert len(reached) == side * side
-
-
-def test_signs_of_a_quilt_stand_between_neighbors_of_one_row_or_column() -> None:
-    pairs = adjacent_pairs(3, 2)
-    assert len(pairs) == len({frozenset(p) for p in pairs.tolist()}) == 2 * 4 * 3 * 2
-    csp = build(3, pairs, np.zeros(36, dtype=int), quilt=2).csp
-    units = [set(u.tolist()) for name in ("row", "col") for u in csp.groups[name]]
-    assert all(any({x, y} <= unit for unit in units) for x, y in pairs.tolist())
-    # Cells 2 and 3 touch, but the first row of three ends between them.
-    with pytest.raises(ValueError, match="row 1 column 3 and row 1 column 4"):
-        build(3, np.array([[2, 3]]), np.zeros(36, dtype=int), quilt=2)
-    assert {5, 4} in [set(p) for p in pairs.tolist()]
-    # The second line begins a cell further on, and its last piece goes on at the other end.
-    assert {11, 6} in [set(p) for p in pairs.tolist()]
-    build(3, np.array([[11, 6]]), np.zeros(36, dtype=int), quilt=2)
-
-
-@pytest.mark.parametrize("size", [1, 2, 5])
-def test_pairs_of_a_square_come_in_the_order_that_sets_were_made_with(size: int) -> None:
-    cells = np.arange(size * size).reshape(size, size)
-    across = [(int(a), int(b)) for line in cells for a, b in itertools.pairwise(line)]
-    down = [(int(a), int(b)) for upper, lower in itertools.pairwise(cells) for a, b in zip(upper, lower, strict=True)]
-    assert [tuple(p) for p in adjacent_pairs(size).tolist()] == [*across, *down]
-
-
-def test_quilts_are_written_in_json_alone() -> None:
-    quilt = build(3, np.array([[11, 6], [0, 1]]), np.arange(36) % 4 * (np.arange(36) % 5 == 0), quilt=2)
-    assert_round_trip(quilt, "json")
-    for name in ("grid", "sgt"):
-        with pytest.raises(InputError, match="json"):
-            render(quilt, format=name)
-    assert futoshiki.PUZZLE.name_variable(quilt, 11) == "row 2 column 6"
-    drawn = futoshiki.PUZZLE.draw(quilt, quilt.givens)
-    assert len(drawn) == 11
-    assert futoshiki.PUZZLE.draw_svg(quilt, quilt.givens).count("<rect") == 37
-    text = {"puzzle": "futoshiki", "size": 3, "givens": [0] * 36}
-    for wrong in (0, 13, "2", True, 2.0):
-        refuse(json.dumps({**text, "quilt": wrong}), '"quilt" is a number from 1 to 12', 1)
-    refuse(json.dumps({**text, "quilt": 3}), "36 numbers; a board of size 9 has 81", 1)
-    refuse(json.dumps({**text, "quilt": 2, "givens": [0] * 7 + [4] + [0] * 28}), "row 2 column 2 holds 4", 1)
-    with pytest.raises(ValueError, match="side 38"):
-        build(19, np.zeros((0, 2)), np.zeros(38 * 38, dtype=int), quilt=2)

@@ -26,6 +26,12 @@ from outgrow.puzzles import PUZZLES, render
 )
 @click.option("--minimal", is_flag=True, help="Dig until no given can be spared.")
 @click.option("--search", is_flag=True, help="Minimal Sudokus and Futoshikis that singles do not solve.")
+@click.option(
+    "--rounds",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Minimal Sudokus and Futoshikis that take N rounds of probing or more: very hard ones.",
+)
 @click.option("--any-solution", is_flag=True, help="Do not ask for a unique solution.")
 @click.option("--box", type=BOX, help="Sudoku: box rows x columns.")
 @click.option("--nodes", type=RANGE, help="Coloring: the number of nodes, as 40-100.")
@@ -35,12 +41,6 @@ from outgrow.puzzles import PUZZLES, render
     help="Coloring: draw the coloring first, then so many edges to a node, on average; as 8-40.",
 )
 @click.option("--signs", type=RANGE, help="Futoshiki: the number of signs, as 0-12.  [default: twice the size]")
-@click.option(
-    "--quilt",
-    type=click.IntRange(2),
-    metavar="N",
-    help="Futoshiki: N times as many rows and columns of cells, and no more values.",
-)
 @click.option(
     "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes; they do not change the result."
 )
@@ -64,12 +64,12 @@ def command(
     givens: tuple[int, int] | None,
     minimal: bool,
     search: bool,
+    rounds: int | None,
     any_solution: bool,
     box: tuple[int, int] | None,
     nodes: tuple[int, int] | None,
     degrees: tuple[int, int] | None,
     signs: tuple[int, int] | None,
-    quilt: int | None,
     jobs: int,
     out: str | None,
     force: bool,
@@ -86,26 +86,28 @@ def command(
       outgrow generate sudoku --size 16 --count 3
       outgrow generate sudoku --size 9 --minimal --count 1000 --out hard.npz --jobs 2
       outgrow generate sudoku --size 9 --search --format grid
+      outgrow generate futoshiki --size 6 --rounds 3 --signs 18-30 --format grid
       outgrow generate futoshiki --size 9 --mask 40-60 --format grid
       outgrow generate futoshiki --size 6 --minimal --signs 0-4
-      outgrow generate futoshiki --size 4 --quilt 2 --minimal
       outgrow generate coloring --size 5 --nodes 40-80 --json
       outgrow generate coloring --size 4 --nodes 20-60 --degrees 8-40 --json
     """
     from outgrow.cli.terminal import track
     from outgrow.data.generate import default_settings, generate, make_chunks
 
-    if sum(map(bool, (mask, givens, minimal or search))) > 1:
-        raise OutgrowError("--mask, --givens and --minimal (--search) exclude each other")
+    if sum(map(bool, (mask, givens, minimal or search or rounds))) > 1:
+        raise OutgrowError("--mask, --givens and --minimal (--search, --rounds) exclude each other")
     changes: dict[str, Any] = {}
     if mask:
         changes |= {"style": "masked", "levels": mask}
     if givens:
         changes |= {"style": "extra", "levels": givens}
-    if minimal or search:
+    if minimal or search or rounds:
         changes |= {"style": "minimal", "levels": (0, 0)}
     if search:
         changes |= {"search": True}
+    if rounds:
+        changes |= {"rounds": rounds}
     if any_solution:
         changes |= {"unique": "free"}
     if box:
@@ -116,8 +118,6 @@ def command(
         changes |= {"degrees": degrees}
     if signs:
         changes |= {"signs": signs}
-    if quilt:
-        changes |= {"quilt": quilt}
     settings = default_settings(puzzle, size, count, seed, **changes)
     if out and Path(out).exists() and not force:
         raise OutgrowError(f"{out}: exists; --force replaces it")

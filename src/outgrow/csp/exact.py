@@ -370,29 +370,6 @@ class ExactSolver:
         found[[lit - 1 for lit in [*literals, *assumptions] if lit > 0]] = 1
         return found.reshape(self.csp.num_variables, -1) @ np.arange(1, self.csp.num_values + 1, dtype=np.int16)
 
-    def probe(self, givens: Ints | list[int], most: int = 100) -> int | None:
-        """After how many rounds of probing every variable has a value: a measure of how much follows from what.
-
-        A round tries each value that is left, and rules out all those that unit propagation refutes. 0 if propagation alone finds all (`propagate`:
-        the same holds for the solver to ask), None if after some round there are values left and none of them is refuted, if it takes
-        more than `most`, or if the givens contradict each other.
-        """
-        known = self._assumptions(givens)
-        literals = range(1, self.csp.num_variables * self.csp.num_values + 1)
-        for rounds in range(most + 1):
-            consistent, found = self._solver.propagate(assumptions=known)
-            if not consistent:
-                return None
-            settled = {*found, *known}
-            left = [literal for literal in literals if literal not in settled and -literal not in settled]
-            if not left:
-                return rounds
-            refuted = [-literal for literal in left if not self._solver.propagate(assumptions=[*known, literal])[0]]
-            if not refuted:
-                return None
-            known += refuted
-        return None
-
     def _call(self, meter: _Meter, assumptions: list[int]) -> bool | None:
         if self.engine == "cadical195" and (meter.deadline is not None or meter.conflicts is not None):
             raise ValueError("cadical195 takes no budget; use minisat22")

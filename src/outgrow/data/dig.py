@@ -113,6 +113,7 @@ def dig(
     switch: int | None = None,
     budget: Budget | None = None,
     exchanges: int = 0,
+    start: npt.NDArray[np.bool_] | None = None,
 ) -> Dug:
     """Givens under which `solution` is the only one: exactly `target` of them if that can be had, else as few as can
     be reached ('stuck': none of them can be spared). Without a target that is what is wanted: a minimal puzzle.
@@ -122,10 +123,11 @@ def dig(
         switch: turns on what the solver holds for this board alone (signs); it is retired at the end.
         budget: for each question.
         exchanges: how many questions to spend, once stuck, on trading two givens for one.
+        start: (V,) the givens to take away from; by default a random share of all.
     """
     board = _Board(solver, solution, rng, witnesses, switch, budget)
     try:
-        return board.dig(target, exchanges)
+        return board.dig(target, exchanges, start)
     finally:
         solver.retire(board.switch)
 
@@ -174,9 +176,11 @@ class _Board:
         given[_members(kept)] = True
         return Dug(status, given)
 
-    def dig(self, target: int | None, exchanges: int) -> Dug:
+    def dig(self, target: int | None, exchanges: int, start: npt.NDArray[np.bool_] | None) -> Dug:
         # A minimal puzzle starts from a quarter of the board: with less, the first questions are hard ones.
         kept = _bits(self.order[: self.variables // 4 if target is None else target])
+        if start is not None:
+            kept = _bits(np.flatnonzero(start).tolist())
         for witness in self.witnesses:
             if not witness & kept:
                 kept |= 1 << self.pick(witness)

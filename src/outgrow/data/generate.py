@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from outgrow.csp import GroundCSP, find_singles
 from outgrow.csp.exact import Budget, Engine, ExactSolver
+from outgrow.csp.probing import Prober
 from outgrow.data.dig import Dug, Swaps, dig
 from outgrow.data.file import Dataset, Record, load_dataset
 from outgrow.data.sample import fold_of, sample_graph, sample_latin_square, sample_solution
@@ -39,11 +40,27 @@ __all__ = [
 ]
 
 Rng = np.random.Generator
+# A solved board, its signs if it has any, and which cells are given.
+_Board = tuple[npt.NDArray[np.int16], npt.NDArray[np.integer] | None, npt.NDArray[np.bool_]]
 CHUNK = 100
 MAX_NODES = 1_000  # of graphs around a coloring; the others end where edge probabilities do
 # Boards (or graphs) tried for one puzzle before giving up: the settings ask for what does not exist. A mask level that
 # can be had comes with the first few boards; 22 givens at 9x9 take about thirty. 'fold': draws until one is in the fold.
-MAX_TRIES = {"masked": 40, "minimal": 40, "search": 2_000, "extra": 1_000, "graphs": 2_000, "fold": 10_000}
+MAX_TRIES = {
+    "masked": 40,
+    "minimal": 40,
+    "search": 2_000,
+    "rounds": 20_000,
+    "walk": 200,
+    "extra": 1_000,
+    "graphs": 2_000,
+    "fold": 10_000,
+}
+# Deep puzzles are rare (of minimal 9x9 Sudokus one in four hundred takes two rounds of probing), and have others about them: from each that is found, a
+# walk to so many, so many random givens being let in and the board dug again for every step. Puzzles of one round are no rarity.
+WALK = 25
+LOOSEN = 4
+NEVER = 255  # the flag of puzzles that no number of rounds solves
 # Questions that dig() may spend on exchanges, once stuck, to reach a mask level near the minimum.
 EXCHANGES = 1_000
 # Up to this many (variable, value) literals questions are so small that they need no budget.
@@ -108,12 +125,12 @@ class Settings:
         nodes: coloring: the first and last number of nodes, equally often.
         degrees: coloring: the coloring is drawn first, then edges between its classes: so many to a node, on average; from the first
             number to the last, evenly by their logarithms. By default edges are drawn, as many as random graphs of so many colors have.
-        signs: Futoshiki: the fewest and the most, equally often; by default 2K, and on a quilt as many to a row.
+        signs: Futoshiki: the fewest and the most, equally often; 2K by default.
         conflicts: the solver's budget for one question on boards that are not small.
         search: Sudoku and Futoshiki, minimal: only puzzles that singles do not solve (`find_singles`).
+        rounds: Sudoku and Futoshiki, minimal: only puzzles that take at least so many rounds of probing (`Prober`).
         fold: Sudoku: (first, last, of): solved boards are dealt into `of` folds by their digests, those of the first to last are
             used, and no puzzle occurs twice. Sets of disjoint folds share no solution, however few boards there are.
-        quilt: Futoshiki: a grid of so many times as many rows and columns, and no more values (`futoshiki.build`).
     """
 
     puzzle: str
@@ -129,8 +146,8 @@ class Settings:
     signs: tuple[int, int] | None = None
     conflicts: int = 20_000
     search: bool | None = None
+    rounds: int | None = None
     fold: tuple[int, int, int] | None = None
-    quilt: int | None = None
 
     def as_json(self) -> dict[str, Any]:
         """As plain values, for headers and manifests."""
@@ -190,16 +207,8 @@ def _checked(settings: Settings) -> Settings:
         raise OutgrowError(f"count is {settings.count}; it must be at least 1")
     if settings.style == "masked" and not 0 <= low <= high <= 100:
         raise OutgrowError(f"mask {low}-{high}: percentages from 0 to 100, the smaller one first")
-    quilt = settings.quilt or 1
-    if settings.quilt is not None:
-        if settings.puzzle != "futoshiki":
-            raise OutgrowError(f"there are no quilts of {settings.puzzle}")
-        most = futoshiki.MAX_SIZE // settings.size
-        if not 2 <= quilt <= most:
-            raise OutgrowError(f"a quilt of {quilt}: for {settings.size} values, from 2 to {most}")
-    cells = (quilt * settings.size) ** 2
-    if settings.style == "extra" and not 0 < low <= high <= cells:
-        raise OutgrowError(f"givens {low}-{high}: numbers from 1 to {cells}, the smaller one first")
+    if settings.style == "extra" and not 0 < low <= high <= settings.size**2:
+        raise OutgrowError(f"givens {low}-{high}: numbers from 1 to {settings.size**2}, the smaller one first")
     if settings.unique == "free" and settings.style != "masked" and settings.puzzle != "coloring":
         raise OutgrowError("minimal puzzles are unique ones; any solution counts with masks alone")
     if settings.box is not None and settings.puzzle != "sudoku":
@@ -215,12 +224,17 @@ def _checked(settings: Settings) -> Settings:
     if settings.signs is not None:
         if settings.puzzle != "futoshiki":
             raise OutgrowError(f"{settings.puzzle} has no signs")
-        most = 2 * settings.size * (settings.size - 1) * quilt**2
+        most = 2 * settings.size * (settings.size - 1)
         if not 0 <= settings.signs[0] <= settings.signs[1] <= most:
             low, high = settings.signs
             raise OutgrowError(f"signs {low}-{high}: numbers from 0 to {most}, the smaller one first")
     if settings.search and (settings.puzzle == "coloring" or settings.style != "minimal"):
         raise OutgrowError("whether singles solve it is asked of minimal Sudokus and Futoshikis alone")
+    if settings.rounds is not None:
+        if settings.puzzle == "coloring" or settings.style != "minimal" or settings.search:
+            raise OutgrowError("rounds of probing are counted of minimal Sudokus and Futoshikis alone")
+        if not 1 <= settings.rounds < NEVER:
+            raise OutgrowError(f"{settings.rounds} rounds of probing; a number from 1 to {NEVER - 1}")
     if settings.fold is not None:
         if settings.puzzle != "sudoku":
             raise OutgrowError(f"{settings.puzzle} has no folds")
@@ -320,7 +334,7 @@ def _make_indexed(task: tuple[Settings, int]) -> tuple[int, list[Record]]:
 def _dataset(settings: Settings, records: list[Record]) -> Dataset:
     shape = {
         "sudoku": settings.box or (),
-        "futoshiki": (settings.size, *([settings.quilt] if settings.quilt else [])),
+        "futoshiki": (settings.size,),
         "coloring": (),
     }[settings.puzzle]
     return Dataset.of(
@@ -366,6 +380,7 @@ class _Boards:
         self.solver = ExactSolver(csp, engine)
         self.sampler = ExactSolver(csp, "glucose4") if small else self.solver
         self.swaps = Swaps.of(csp)
+        self.walk: list[_Board] = []  # the deep boards from one found by chance to the latest
 
     def close(self) -> None:
         self.solver.close()
@@ -380,6 +395,8 @@ class _Boards:
 
     def one(self, level: int) -> Record:
         """One puzzle at a level of the settings."""
+        if self.settings.rounds:
+            return self.deep(self.settings.rounds)
         style, search = self.settings.style, self.settings.search
         tries = MAX_TRIES["search" if search else style]
         variables = self.solver.csp.num_variables
@@ -413,6 +430,33 @@ class _Boards:
             f"no unique {self.settings.puzzle} of size {self.settings.size} in {tries} boards with {wish}"
         )
 
+    def deep(self, rounds: int) -> Record:
+        """One that takes at least so many rounds of probing: by chance, or, from then on, near the one before."""
+        if len(self.walk) == (WALK if rounds > 1 else 1):
+            self.walk = []
+        for tries in range(MAX_TRIES["rounds"]):
+            if tries == MAX_TRIES["walk"]:
+                self.walk = []  # nothing new is near
+            if self.walk:
+                solution, less, given = self.walk[-1]
+                start = given.copy()
+                start[self.rng.permutation(np.flatnonzero(~given))[:LOOSEN]] = True
+                dug = self.dig(solution, less, None, start)
+            else:
+                solution, less = self.sample()
+                dug = self.dig(solution, less, None)
+            if dug.status != "done" or any(np.array_equal(dug.given, given) for _, _, given in self.walk):
+                continue
+            found = self.probe(np.where(dug.given, solution, 0), less)
+            if found >= rounds:
+                self.walk.append((solution, less, dug.given))
+                flags = {"unique": 1, "minimal": 1, "singles": 0, "rounds": found}
+                return Record(solution, dug.given, *_pairs(less), flags=flags)
+        raise OutgrowError(
+            f"no {self.settings.puzzle} of size {self.settings.size} in {MAX_TRIES['rounds']} boards that takes {rounds} rounds of probing; "
+            "ask for fewer"
+        )
+
     def mask(self, target: int | None) -> npt.NDArray[np.bool_]:
         """`target` givens drawn at random."""
         given = np.zeros(self.solver.csp.num_variables, dtype=np.bool_)
@@ -424,15 +468,24 @@ class _Boards:
         if less is None:  # several times as fast, and the same
             found = _propagator(self.solver.csp).propagate(givens)
         else:
-            quilt = self.settings.quilt or 1
-            found = find_singles(futoshiki.build(self.settings.size, less, givens, quilt=quilt).csp, givens)
+            found = find_singles(futoshiki.build(self.settings.size, less, givens).csp, givens)
         return int(found is not None and bool((found > 0).all()))
+
+    def probe(self, givens: npt.NDArray[np.integer], less: npt.NDArray[np.integer] | None) -> int:
+        """Rounds of probing, NEVER for none."""
+        if less is None:
+            found = _prober(self.solver.csp).count_rounds(givens)
+        else:
+            with Prober(futoshiki.build(self.settings.size, less, givens).csp) as prober:
+                found = prober.count_rounds(givens)
+        return NEVER if found is None else found
 
     def dig(
         self,
         solution: npt.NDArray[np.int16],
         less: npt.NDArray[np.integer] | None,
         target: int | None,
+        start: npt.NDArray[np.bool_] | None = None,
     ) -> Dug:
         switch, swaps = None, self.swaps
         if less is not None:
@@ -449,6 +502,7 @@ class _Boards:
             switch=switch,
             budget=self.budget,
             exchanges=EXCHANGES if self.settings.unique == "proven" else 0,
+            start=start,
         )
 
 
@@ -456,6 +510,11 @@ class _Boards:
 def _propagator(csp: GroundCSP) -> ExactSolver:
     """A solver that is never asked to solve, only to propagate: it stays as it is and serves every chunk."""
     return ExactSolver(csp)
+
+
+@lru_cache(maxsize=4)
+def _prober(csp: GroundCSP) -> Prober:
+    return Prober(csp)
 
 
 class _Sudokus(_Boards):
@@ -497,16 +556,14 @@ class _Futoshikis(_Boards):
     """Latin squares with signs between random neighbors; they count when uniqueness is proven."""
 
     def __init__(self, settings: Settings, rng: Rng) -> None:
-        self.quilt = settings.quilt or 1
-        empty = np.zeros((self.quilt * settings.size) ** 2, dtype=np.int16)
-        none = np.zeros((0, 2), dtype=np.int64)
-        super().__init__(futoshiki.build(settings.size, none, empty, quilt=self.quilt).csp, settings, rng)
+        empty = np.zeros(settings.size**2, dtype=np.int16)
+        super().__init__(futoshiki.build(settings.size, np.zeros((0, 2), dtype=np.int64), empty).csp, settings, rng)
 
     def sample(self) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.integer] | None]:
         size = self.settings.size
-        solution = sample_latin_square(size, self.rng).ravel() if self.quilt == 1 else super().sample()[0]
-        pairs = futoshiki.adjacent_pairs(size, self.quilt)
-        low, high = self.settings.signs or (2 * size * self.quilt**2,) * 2
+        solution = sample_latin_square(size, self.rng).ravel()
+        pairs = futoshiki.adjacent_pairs(size)
+        low, high = self.settings.signs or (2 * size, 2 * size)
         count = low if low == high else int(self.rng.integers(low, high + 1))
         pairs = pairs[self.rng.permutation(len(pairs))[:count]]
         rising = solution[pairs[:, 0]] < solution[pairs[:, 1]]

@@ -118,11 +118,12 @@ def _sets() -> Iterator[NamedSet]:
     yield named("coloring-2-train", "train", "coloring", 2, 2_000, nodes=(10, 40), degrees=(2, 16), levels=(30, 70))
     # Few givens: these tell models apart that solve all of coloring-4-valid.
     yield named("coloring-4-open-valid", "valid", "coloring", 4, 300, seed=31, nodes=(40, 100), levels=(70, 95))
-    # As few values on larger grids: one thing follows from another for as long as on large boards, or longer.
-    yield named("futoshiki-4-quilt-train", "train", "futoshiki", 4, 5_000, quilt=2, signs=(0, 32), **hard)
-    yield named("futoshiki-5-quilt-train", "train", "futoshiki", 5, 10_000, quilt=2, signs=(0, 50), **hard)
-    yield named("futoshiki-6-quilt-train", "train", "futoshiki", 6, 10_000, quilt=2, signs=(0, 60), **hard)
-    yield named("futoshiki-6-quilt-valid", "valid", "futoshiki", 6, 300, quilt=2, **hard)
+    # Deep: as small, and as much follows from what follows as on large boards.
+    yield named("sudoku-9-deep-train", "train", "sudoku", 9, 3_000, rounds=2, **hard)
+    yield named("sudoku-9-deep-valid", "valid", "sudoku", 9, 300, rounds=2, **hard)
+    yield named("futoshiki-6-search-train", "train", "futoshiki", 6, 10_000, rounds=1, signs=(6, 30), **hard)
+    yield named("futoshiki-6-deep-train", "train", "futoshiki", 6, 2_000, rounds=2, signs=(12, 30), **hard)
+    yield named("futoshiki-6-deep-valid", "valid", "futoshiki", 6, 200, rounds=2, signs=(12, 30), **hard)
 
 
 SETS: dict[str, NamedSet] = {s.name: s for s in _sets()}

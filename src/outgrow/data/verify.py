@@ -15,12 +15,14 @@ import numpy as np
 
 from outgrow.csp import find_singles
 from outgrow.csp.exact import Budget, ExactSolver
+from outgrow.csp.probing import Prober
 from outgrow.data.file import Dataset, Record, load_dataset
+from outgrow.data.generate import NEVER
 from outgrow.data.sample import fold_of
 from outgrow.data.sets import SETS
 from outgrow.data.workers import run_tasks
 from outgrow.errors import DamagedFile
-from outgrow.puzzles import coloring, futoshiki, get_puzzle, sudoku
+from outgrow.puzzles import Instance, coloring, futoshiki, get_puzzle, sudoku
 
 __all__ = ["Checked", "check_shared", "verify_set"]
 
@@ -109,8 +111,6 @@ def _check_header(name: str, dataset: Dataset, claims: dict[str, Any], path: Pat
         yield "its settings are not the manifest's"
     if list(dataset.shape) != claims.get("settings", {}).get("box", list(dataset.shape)):
         yield f"its shape is {dataset.shape}, the manifest says boxes of {claims['settings']['box']}"
-    if dataset.puzzle == "futoshiki" and (quilt := claims.get("settings", {}).get("quilt", 1)) != _quilt(dataset):
-        yield f"its shape is {dataset.shape}, the manifest says a quilt of {quilt}"
     # A file made elsewhere may be compressed by another zlib; its content is what the sha256 speaks of.
     if claims.get("in_tree", True) and claims.get("bytes") != path.stat().st_size:
         yield f"the file has {path.stat().st_size} bytes, the manifest says {claims.get('bytes')}"
@@ -175,11 +175,6 @@ def _check_chunk(task: tuple[Path, int, int, dict[str, Any]]) -> tuple[list[str]
     return problems, stop - start
 
 
-def _quilt(dataset: Dataset) -> int:
-    """Of Futoshikis: how many times as many rows of cells as values; 1 of all others."""
-    return dataset.shape[1] if dataset.puzzle == "futoshiki" and len(dataset.shape) > 1 else 1
-
-
 class _Checker:
     """Checks records one by one with solvers that are made once."""
 
@@ -187,12 +182,11 @@ class _Checker:
         self.dataset = dataset
         self.settings = settings
         self.solver = self.singles = None
-        self.quilt = _quilt(dataset)
-        empty = np.zeros((self.quilt * dataset.size) ** 2, dtype=np.int16)
+        empty = np.zeros(dataset.size**2, dtype=np.int16)
         if dataset.puzzle == "sudoku":
             csp = sudoku.build(dataset.shape[0], dataset.shape[1], empty).csp
         elif dataset.puzzle == "futoshiki":
-            csp = futoshiki.build(dataset.size, np.zeros((0, 2), dtype=np.int64), empty, quilt=self.quilt).csp
+            csp = futoshiki.build(dataset.size, np.zeros((0, 2), dtype=np.int64), empty).csp
         else:
             return
         self.solver = stack.enter_context(ExactSolver(csp))
@@ -204,7 +198,7 @@ class _Checker:
         if not instance.judge(solution).solved:
             yield "its solution breaks a rule"
             return
-        low, high = self.settings.get("signs") or (2 * self.dataset.size * self.quilt**2,) * 2
+        low, high = self.settings.get("signs") or (2 * self.dataset.size,) * 2
         if self.dataset.puzzle == "futoshiki" and not low <= len(record.pairs) <= high:
             yield f"{len(record.pairs)} signs, not {low if low == high else f'{low} to {high}'}"
         if self.dataset.puzzle == "coloring" and record.flags.get("chromatic") != self.dataset.size:
@@ -229,6 +223,17 @@ class _Checker:
             found = find_singles(instance.csp, instance.givens) if signs else self.singles.propagate(instance.givens)
             if int(found is not None and bool((found > 0).all())) != record.flags["singles"]:
                 yield "graded wrongly: whether singles suffice"
+        if "rounds" in self.settings or "rounds" in record.flags:
+            yield from self._check_rounds(instance, record)
+
+    def _check_rounds(self, instance: Instance, record: Record) -> Iterator[str]:
+        with Prober(instance.csp) as prober:
+            found = prober.count_rounds(instance.givens)
+        rounds = NEVER if found is None else found
+        if record.flags.get("rounds") != rounds:
+            yield "graded wrongly: how many rounds of probing it takes"
+        if rounds < self.settings.get("rounds", 0):
+            yield f"takes {rounds} rounds of probing, not {self.settings['rounds']}"
 
     def _check_unique(self, solver: ExactSolver, record: Record, solution: np.ndarray) -> Iterator[str]:
         switch = solver.new_switch()

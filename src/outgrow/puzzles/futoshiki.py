@@ -15,7 +15,7 @@ from outgrow.csp import GroundCSP, Groups, LiftedCSP
 from outgrow.puzzles.drawing import CELL, cell_roles, svg_document, svg_line, svg_text
 from outgrow.puzzles.instance import Format, Instance, Puzzle, Span, Values, neq
 from outgrow.puzzles.reading import MAX_LINE, Reader, Text, shorten
-from outgrow.puzzles.sudoku import name_cell, read_board, side_of
+from outgrow.puzzles.sudoku import name_cell, read_board
 
 __all__ = ["FORMS", "MAX_SIZE", "PUZZLE", "adjacent_pairs", "build"]
 
@@ -45,36 +45,22 @@ FORMS = {
 _SIGNS = LiftedCSP(predicates=["less(2)"], relations={"lt": lt}, constraints=["less(x, y) -> lt(x, y)"])
 
 
-def _units(size: int, quilt: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """The rows and the columns, `size` cells each: (quilt**2 * size, size) both.
-
-    On a quilt every line of the grid is cut into pieces of `size` cells, which are its rows (or columns). The first piece begins one cell further
-    on with each line, and the last one goes on at the other end: so pieces of neighboring lines overlap, and (from 3 values on) no part of the grid is a puzzle of its own.
-    """
-    side = quilt * size
-    cells = np.arange(side * side, dtype=np.int32).reshape(side, side)
-    shift = np.arange(side)[:, None] if quilt > 1 else 0
-    turned = (np.arange(side) + shift) % side
-    lines = np.arange(side)[:, None]
-    return cells[lines, turned].reshape(-1, size), cells.T[lines, turned].reshape(-1, size)
-
-
 @lru_cache(maxsize=64)
-def _square(size: int, quilt: int, form: str) -> GroundCSP:
-    """The Latin square (or quilt) without signs, which all instances of a size share: 720 KB of pairs at size 36."""
-    row, col = (units.tolist() for units in _units(size, quilt))
+def _square(size: int, form: str) -> GroundCSP:
+    """The Latin square without signs, which all instances of a size share: 720 KB of pairs at size 36."""
+    cells = np.arange(size * size).reshape(size, size)
+    row, col = cells.tolist(), cells.T.tolist()
     facts = {"row": Groups(row), "col": Groups(col)} if form == "units" else {"nbr": Groups([*row, *col])}
-    return FORMS[form].ground(variables=(quilt * size) ** 2, values=size, facts=facts)
+    return FORMS[form].ground(variables=size * size, values=size, facts=facts)
 
 
 @lru_cache(maxsize=64)
-def adjacent_pairs(size: int, quilt: int = 1) -> npt.NDArray[np.int32]:
-    """Neighboring cells of one row or column: (2 * quilt**2 * size * (size - 1), 2), upper or left one first."""
-    found: list[npt.NDArray[np.int32]] = []
-    for units in _units(size, quilt):
-        pairs = np.stack([units[:, :-1].ravel(), units[:, 1:].ravel()], axis=1)
-        found.append(pairs[np.argsort(pairs[:, 0])])
-    return np.concatenate(found)
+def adjacent_pairs(size: int) -> npt.NDArray[np.int32]:
+    """Neighboring cells of the grid: (2 * size * (size - 1), 2), upper or left one first."""
+    cells = np.arange(size * size, dtype=np.int32).reshape(size, size)
+    across = np.stack([cells[:, :-1].ravel(), cells[:, 1:].ravel()], axis=1)
+    down = np.stack([cells[:-1].ravel(), cells[1:].ravel()], axis=1)
+    return np.concatenate([across, down])
 
 
 def build(
@@ -82,38 +68,28 @@ def build(
     less: npt.NDArray[np.integer],
     givens: npt.NDArray[np.integer],
     *,
-    quilt: int = 1,
     form: str = "units",
     notes: tuple[str, ...] = (),
 ) -> Instance:
-    """A Futoshiki; `less` (P, 2) holds pairs of neighboring cells, the smaller one first.
-
-    A `quilt` of n has n times as many rows and columns of cells, and no more values: large and hard, made to learn from. Every cell is in one
-    row and one column of as many cells as there are values, as on a square.
-    """
-    side = quilt * size
-    if size < 1 or not 1 <= side <= MAX_SIZE:
-        raise ValueError(f"a Futoshiki of side {side}: the side is 1 to {MAX_SIZE}")
+    """A Futoshiki; `less` (P, 2) holds pairs of neighboring cells, the smaller one first."""
+    if not 1 <= size <= MAX_SIZE:
+        raise ValueError(f"a Futoshiki of side {size}: the side is 1 to {MAX_SIZE}")
     less = np.asarray(less, dtype=np.int64).reshape(-1, 2)
-    edges = np.sort(less, axis=1) @ (side * side, 1)
-    far = np.flatnonzero(~np.isin(edges, _adjacent_edges(size, quilt)))
+    gap = np.abs(less[:, 0] - less[:, 1])
+    same_row = less[:, 0] // size == less[:, 1] // size
+    far = np.flatnonzero(~(((gap == 1) & same_row) | (gap == size)))
     if len(far):
-        x, y = (divmod(int(i), side) for i in less[far[0]])
+        x, y = (divmod(int(i), size) for i in less[far[0]])
         raise ValueError(
             f"a sign between cells that do not touch: row {x[0] + 1} column {x[1] + 1} and row {y[0] + 1} column {y[1] + 1}"
         )
+    edges = np.sort(less, axis=1) @ (size * size, 1)
     if len(np.unique(edges)) != len(edges):
         raise ValueError("two signs between the same two cells")
-    square = _square(size, quilt, form)
-    signs = _SIGNS.ground(variables=side * side, values=size, facts={"less": less})
+    square = _square(size, form)
+    signs = _SIGNS.ground(variables=size * size, values=size, facts={"less": less})
     csp = replace(square, pairs={**square.pairs, "less": signs.pairs["less"]})
-    return Instance("futoshiki", csp, csp.assignment(givens), (size,) if quilt == 1 else (size, quilt), notes=notes)
-
-
-@lru_cache(maxsize=64)
-def _adjacent_edges(size: int, quilt: int) -> npt.NDArray[np.int64]:
-    """The same pairs as numbers, whichever cell comes first."""
-    return np.sort(adjacent_pairs(size, quilt), axis=1).astype(np.int64) @ ((quilt * size) ** 2, 1)
+    return Instance("futoshiki", csp, csp.assignment(givens), (size,), notes=notes)
 
 
 def _restore(
@@ -124,9 +100,7 @@ def _restore(
     givens: npt.NDArray[np.integer],
     form: str,
 ) -> Instance:
-    if shape[:1] != (size,) or len(shape) > 2:
-        raise ValueError(f"a Futoshiki of {size} values has the shape {size}, and a quilt its n as well; not {shape}")
-    return build(size, pairs, givens, quilt=shape[1] if len(shape) > 1 else 1, form=form)
+    return build(size, pairs, givens, form=form)
 
 
 # ---- reading
@@ -307,23 +281,18 @@ def _from_json(item: dict[str, Any]) -> Instance:
     size, givens, signs = item["size"], item["givens"], item.get("less", [])
     if type(size) is not int or not 1 <= size <= MAX_SIZE:
         raise ValueError(f'"size" is a number from 1 to {MAX_SIZE}')
-    quilt = item.get("quilt", 1)
-    if type(quilt) is not int or not 1 <= quilt <= MAX_SIZE // size:
-        raise ValueError(f'"quilt" is a number from 1 to {MAX_SIZE // size} for {size} values')
-    side = quilt * size
     less: list[tuple[int, int]] = []
     for sign in signs if isinstance(signs, list) else [signs]:
         try:
             (r1, c1), (r2, c2) = sign
-            if not all(type(n) is int and 1 <= n <= side for n in (r1, c1, r2, c2)):
+            if not all(type(n) is int and 1 <= n <= size for n in (r1, c1, r2, c2)):
                 raise ValueError
         except (TypeError, ValueError):
             raise ValueError(
-                f'"less" holds pairs of cells, the smaller first: [[row, column], [row, column]], from 1 to {side}'
+                f'"less" holds pairs of cells, the smaller first: [[row, column], [row, column]], from 1 to {size}'
             ) from None
-        less.append(((r1 - 1) * side + c1 - 1, (r2 - 1) * side + c2 - 1))
-    pairs = np.array(less, dtype=np.int64).reshape(-1, 2)
-    return build(size, pairs, read_board(givens, size, side), quilt=quilt)
+        less.append(((r1 - 1) * size + c1 - 1, (r2 - 1) * size + c2 - 1))
+    return build(size, np.array(less, dtype=np.int64).reshape(-1, 2), read_board(givens, size))
 
 
 # ---- writing
@@ -338,20 +307,14 @@ def _grid(instance: Instance, values: Values) -> str:
     return "\n".join(row for row in rows if row)
 
 
-def _no_quilt(instance: Instance) -> str:
-    return "a quilt is written in json alone" if len(instance.shape) > 1 else ""
-
-
 def _no_grid(instance: Instance) -> str:
-    if len(instance.shape) > 1:
-        return _no_quilt(instance)
     return "" if _less(instance) else "a Futoshiki without signs looks like a Sudoku; use json or sgt"
 
 
 def _draw(instance: Instance, values: Values, plain: bool = False) -> list[list[Span]]:
-    size, less = side_of(instance), _less(instance)
+    size, less = instance.size, _less(instance)
     roles = [""] * len(values) if plain else cell_roles(instance, values)
-    pad = len(str(instance.size))
+    pad = len(str(size))
     lines: list[list[Span]] = []
     for row in range(size):
         cells: list[Span] = []
@@ -384,14 +347,13 @@ def _unequal(instance: Instance, values: Values) -> str:
 
 
 def _to_json(instance: Instance, values: Values) -> str:
-    side = side_of(instance)
-    less = [[[i // side + 1, i % side + 1] for i in pair] for pair in instance.csp.pairs["less"].tolist()]
-    more = {"quilt": instance.shape[1]} if len(instance.shape) > 1 else {}
-    return json.dumps({"puzzle": "futoshiki", "size": instance.size, **more, "givens": values.tolist(), "less": less})
+    size = instance.size
+    less = [[[i // size + 1, i % size + 1] for i in pair] for pair in instance.csp.pairs["less"].tolist()]
+    return json.dumps({"puzzle": "futoshiki", "size": size, "givens": values.tolist(), "less": less})
 
 
 def _draw_svg(instance: Instance, values: Values) -> str:
-    size, step, roles = side_of(instance), CELL * 1.5, cell_roles(instance, values)
+    size, step, roles = instance.size, CELL * 1.5, cell_roles(instance, values)
     parts: list[str] = []
 
     def center(i: int) -> tuple[float, float]:
@@ -423,12 +385,11 @@ PUZZLE = Puzzle(
     varying="less",
     reader=Reader("futoshiki", _claims, _read),
     read_json=_from_json,
-    formats=(Format("grid", _grid, _no_grid), Format("json", _to_json), Format("sgt", _unequal, _no_quilt)),
+    formats=(Format("grid", _grid, _no_grid), Format("json", _to_json), Format("sgt", _unequal)),
     examples=(
         ". < . . .\n        ^\n. . . .\n  \n4 . > . .\nv\n. . . 2",
         "4:3,0,0D,0,0,0,0D,0,0,0,0,3,0,0,0U,2,",
         '{"puzzle": "futoshiki", "size": 3, "givens": [0, 0, 0, 0, 2, 0, 0, 0, 0], "less": [[[1, 1], [1, 2]]]}',
-        '{"puzzle": "futoshiki", "size": 2, "quilt": 2, "givens": [0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], "less": [[[1, 1], [1, 2]]]}',
     ),
     name_variable=name_cell,
     draw=_draw,

@@ -33,7 +33,7 @@ class Instance:
         puzzle: the registered name, 'sudoku'.
         csp: V variables, K values, the facts.
         givens: (V,) values 1..K, 0 where the solver has to find one.
-        shape: Sudoku: box rows and columns; Futoshiki: the number of values, and n of a quilt; coloring: the number of nodes.
+        shape: Sudoku: box rows and columns; Futoshiki: the side; coloring: the number of nodes.
         notation: the symbols it was written in, where a format has more than one set.
         notes: what was assumed while reading it.
         source: file and line it came from.

@@ -71,7 +71,7 @@ def _from_numbers(text: str, instances: list[Instance], source: str) -> list[Val
 
 def _from_boards(text: str, instances: list[Instance], source: str) -> list[Values]:
     first = instances[0]
-    box = (first.shape[0], first.shape[1]) if first.puzzle == "sudoku" else None
+    box = (first.shape[0], first.shape[1]) if len(first.shape) == 2 else None
     same = all(i.shape == first.shape for i in instances)
     colors = first.size if first.puzzle == "coloring" else None
     boards = parse(text, source=source, options=Options(box=box if same else None, colors=colors))

@@ -19,7 +19,7 @@ from outgrow.puzzles.drawing import CELL, cell_roles, svg_document, svg_line, sv
 from outgrow.puzzles.instance import Format, Instance, Puzzle, Span, Values, neq
 from outgrow.puzzles.reading import MAX_LINE, Reader, Text, shorten
 
-__all__ = ["FORMS", "MAX_SIZE", "PUZZLE", "SYMBOLS", "box_shape", "build", "name_cell", "read_board", "side_of"]
+__all__ = ["FORMS", "MAX_SIZE", "PUZZLE", "SYMBOLS", "box_shape", "build", "name_cell", "read_board"]
 
 MAX_SIZE = 36
 
@@ -449,17 +449,16 @@ def _from_json(item: dict[str, Any]) -> Instance:
     return build(box[0], box[1], read_board(givens, box[0] * box[1]))
 
 
-def read_board(givens: Any, size: int, side: int | None = None) -> npt.NDArray[np.int64]:
-    """The "givens" of a JSON form, for any puzzle on a square grid; it has as many rows as values, or else `side`."""
-    side = side or size
+def read_board(givens: Any, size: int) -> npt.NDArray[np.int64]:
+    """The "givens" of a JSON form, for any puzzle on a square grid."""
     if not isinstance(givens, list) or not all(type(v) is int for v in givens):
         raise ValueError('"givens" is a list of whole numbers, 0 for an empty cell')
-    if len(givens) != side * side:
-        raise ValueError(f'"givens" has {len(givens)} numbers; a board of size {side} has {side * side}')
+    if len(givens) != size * size:
+        raise ValueError(f'"givens" has {len(givens)} numbers; a board of size {size} has {size * size}')
     for i, value in enumerate(givens):
         if not 0 <= value <= size:
             raise ValueError(
-                f'"givens": row {i // side + 1} column {i % side + 1} holds {shorten(str(value), 20)}; values are 1 to {size}, 0 for none'
+                f'"givens": row {i // size + 1} column {i % size + 1} holds {shorten(str(value), 20)}; values are 1 to {size}, 0 for none'
             )
     return np.array(givens, dtype=np.int64)
 
@@ -578,14 +577,9 @@ def _draw_svg(instance: Instance, values: Values) -> str:
     return svg_document(edge + 20, edge + 20, parts)
 
 
-def side_of(instance: Instance) -> int:
-    """The rows of a puzzle on a square grid: as many as values, or more on a quilt."""
-    return math.isqrt(instance.csp.num_variables)
-
-
 def name_cell(instance: Instance, variable: int) -> str:
     """'row 1 column 4', for any puzzle on a square grid."""
-    row, column = divmod(variable, side_of(instance))
+    row, column = divmod(variable, instance.size)
     return f"row {row + 1} column {column + 1}"
 
 
