@@ -28,7 +28,7 @@ SETS = {
         "futoshiki-5-train",
         "futoshiki-6-minimal-train",
     ),
-    "might be learnt from": ("sudoku-9-deep-train", "futoshiki-6-deep-train"),
+    "might be learnt from": ("sudoku-9-deep-train", "futoshiki-6-search-train"),
     "solved": (
         "sudoku-9-hard",
         "sudoku-12-hard",

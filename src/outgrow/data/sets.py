@@ -121,9 +121,7 @@ def _sets() -> Iterator[NamedSet]:
     # Deep: as small, and as much follows from what follows as on large boards.
     yield named("sudoku-9-deep-train", "train", "sudoku", 9, 3_000, rounds=2, **hard)
     yield named("sudoku-9-deep-valid", "valid", "sudoku", 9, 300, rounds=2, **hard)
-    yield named("futoshiki-6-search-train", "train", "futoshiki", 6, 10_000, rounds=1, signs=(6, 30), **hard)
-    yield named("futoshiki-6-deep-train", "train", "futoshiki", 6, 2_000, rounds=2, signs=(12, 30), **hard)
-    yield named("futoshiki-6-deep-valid", "valid", "futoshiki", 6, 200, rounds=2, signs=(12, 30), **hard)
+    yield named("futoshiki-6-search-train", "train", "futoshiki", 6, 20_000, rounds=1, signs=(6, 30), **hard)
 
 
 SETS: dict[str, NamedSet] = {s.name: s for s in _sets()}
