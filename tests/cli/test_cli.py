@@ -144,6 +144,9 @@ def test_100_megabytes_of_garbage_are_refused(run: Run, tmp_path: Path) -> None:
         (["generate", "sudoku", "--size", "x"], "size"),
         (["generate", "sudoku", "--size", "9", "--mask", "50-30"], "percentages"),
         (["generate", "sudoku", "--size", "9", "--minimal", "--mask", "30-50"], "exclude"),
+        (["generate", "sudoku", "--size", "9", "--rounds", "2", "--givens", "30-50"], "exclude"),
+        (["generate", "sudoku", "--size", "9", "--rounds", "2", "--search"], "without search"),
+        (["generate", "coloring", "--size", "4", "--rounds", "1"], "probing"),
         (["generate", "sudoku", "--size", "9", "--format", "nope"], "nope"),
         (["data", "build", "nope"], "nope"),
         (["data", "build", "sudoku-9-17"], "--clues"),
@@ -242,6 +245,8 @@ def test_generate_to_a_pipe_and_to_a_file(run: Run, tmp_path: Path) -> None:
     assert len(load_dataset(tmp_path / "a.npz")) == 5
     item = json.loads(run("generate", "futoshiki", "--size", 4, "--json").stdout)
     assert len(item["solution"]) == 16
+    run("generate", "sudoku", "--size", 8, "--rounds", 1, "--count", 2, "--out", "deep.npz")
+    assert (load_dataset(tmp_path / "deep.npz").flags["rounds"] >= 1).all()
     text = run("generate", "futoshiki", "--size", 5, "--count", 3, "--format", "grid").stdout
     assert run("solve", "--exact", "--json", "-", stdin=text).stdout.count('"solved": true') == 3
 

@@ -86,7 +86,7 @@ def command(
       outgrow generate sudoku --size 16 --count 3
       outgrow generate sudoku --size 9 --minimal --count 1000 --out hard.npz --jobs 2
       outgrow generate sudoku --size 9 --search --format grid
-      outgrow generate futoshiki --size 6 --rounds 3 --signs 18-30 --format grid
+      outgrow generate sudoku --size 9 --rounds 2 --count 25
       outgrow generate futoshiki --size 9 --mask 40-60 --format grid
       outgrow generate futoshiki --size 6 --minimal --signs 0-4
       outgrow generate coloring --size 5 --nodes 40-80 --json

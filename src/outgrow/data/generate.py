@@ -232,7 +232,9 @@ def _checked(settings: Settings) -> Settings:
         raise OutgrowError("whether singles solve it is asked of minimal Sudokus and Futoshikis alone")
     if settings.rounds is not None:
         if settings.puzzle == "coloring" or settings.style != "minimal" or settings.search:
-            raise OutgrowError("rounds of probing are counted of minimal Sudokus and Futoshikis alone")
+            raise OutgrowError(
+                "rounds of probing are counted of minimal Sudokus and Futoshikis alone, and without search"
+            )
         if not 1 <= settings.rounds < NEVER:
             raise OutgrowError(f"{settings.rounds} rounds of probing; a number from 1 to {NEVER - 1}")
     if settings.fold is not None:
