@@ -1,4 +1,4 @@
-"""The tables of README.md and docs/guide/grouped.md about the weights that come with outgrow, made from their results files.
+"""The tables of README.md and docs/guide/grouped.md about the weights that come with outgrow and the sets, made from results files.
 
 Each stands between marks, <!-- beyond --> and <!-- /beyond -->, and is written anew in place.
 
@@ -8,6 +8,7 @@ Each stands between marks, <!-- beyond --> and <!-- /beyond -->, and is written 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -130,9 +131,27 @@ def first(measured: Sequence[Measured]) -> str:
     return markdown(["weights", "set", "solved", *(f"{share} after" for share in SHARES)], body)
 
 
+# The columns of `depth`: the first and the last number of rounds.
+ROUNDS = {"0": (0, 0), "1": (1, 1), "2": (2, 2), "3-5": (3, 5), "6 and more": (6, 10**9)}
+
+
+def depth(measured: Sequence[Measured]) -> str:
+    """Percent of the puzzles of each set by the rounds of probing that they take; this is of the sets, not of any weights."""
+    body = []
+    for name, rounds in json.loads((ROOT / "results" / "probing.json").read_text())["sets"].items():
+        total = sum(rounds.values())
+        counts = [
+            sum(n for key, n in rounds.items() if key != "never" and low <= int(key) <= high)
+            for low, high in ROUNDS.values()
+        ]
+        shares = [f"{100 * n / total:.1f}" if n else "-" for n in (*counts, rounds.get("never", 0))]
+        body.append([f"`{name}`", str(total), *shares])
+    return markdown(["set", "puzzles", *ROUNDS, "never"], body)
+
+
 PLACES: dict[str, list[tuple[str, Callable[[Sequence[Measured]], str]]]] = {
     "README.md": [("beyond", beyond)],
-    "docs/guide/grouped.md": [("steps", steps), ("hard", hard), ("first", first)],
+    "docs/guide/grouped.md": [("steps", steps), ("hard", hard), ("first", first), ("probing", depth)],
 }
 
 

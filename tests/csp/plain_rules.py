@@ -127,6 +127,32 @@ class Rules:
         )
 
 
+def strike(rules: Rules, options: Sequence[set[int]]) -> list[set[int]] | None:
+    """What singles leave of the values that each cell may have; None if a cell or a value is left without a place."""
+    options = [set(o) for o in options]
+    while True:
+        before = [set(o) for o in options]
+        for x, y in rules.less:
+            options[x] = {v for v in options[x] if v < max(options[y], default=0)}
+            options[y] = {v for v in options[y] if v > min(options[x], default=rules.values)}
+        for group in rules.different:
+            for i in group:
+                if len(options[i]) == 1:
+                    for j in group:
+                        if j != i:
+                            options[j] -= options[i]
+            for value in range(1, rules.values + 1):
+                places = [i for i in group if value in options[i]]
+                if not places:
+                    return None
+                if len(places) == 1:
+                    options[places[0]] &= {value}
+        if not all(options):
+            return None
+        if options == before:
+            return options
+
+
 def latin_rules(size: int, less: Sequence[Pair] = ()) -> Rules:
     """Futoshiki: rows and columns of a square, and its signs."""
     lines = range(size)

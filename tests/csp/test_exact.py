@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ortools.sat.python import cp_model
-from plain_rules import Pair, PlainCSP, Rules, coloring_rules, latin_rules, plain_csps, sudoku_rules
+from plain_rules import Pair, PlainCSP, Rules, coloring_rules, latin_rules, plain_csps, strike, sudoku_rules
 
 from outgrow.csp import GroundCSP, Groups, LiftedCSP, exact, judge
 from outgrow.csp.exact import Budget, Engine, ExactSolver, TooLarge, encode, find_clique
@@ -673,25 +673,8 @@ def test_a_complete_graph_is_one_clique() -> None:
 
 def singles(rules: Rules, givens: Sequence[int]) -> list[int] | None:
     """What naked and hidden singles make of a Sudoku; None if a cell or a value is left without a place."""
-    options = [{g} if g else set(range(1, rules.values + 1)) for g in givens]
-    while True:
-        before = [set(o) for o in options]
-        for group in rules.different:
-            for i in group:
-                if len(options[i]) == 1:
-                    for j in group:
-                        if j != i:
-                            options[j] -= options[i]
-            for value in range(1, rules.values + 1):
-                places = [i for i in group if value in options[i]]
-                if not places:
-                    return None
-                if len(places) == 1:
-                    options[places[0]] &= {value}
-        if not all(options):
-            return None
-        if options == before:
-            return [next(iter(o)) if len(o) == 1 else 0 for o in options]
+    options = strike(rules, [{g} if g else set(range(1, rules.values + 1)) for g in givens])
+    return None if options is None else [next(iter(o)) if len(o) == 1 else 0 for o in options]
 
 
 @pytest.mark.parametrize("form", ["units", "nbr"])

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from plain_rules import Rules, latin_rules, sudoku_rules
+from plain_rules import Rules, latin_rules, strike, sudoku_rules
 
 from outgrow.csp import Groups, LiftedCSP, find_singles
 from outgrow.csp.probing import Prober
@@ -14,32 +14,6 @@ from outgrow.data.generate import default_settings, make_chunk
 from outgrow.puzzles import futoshiki, sudoku
 
 DEEP = (905, 955)  # the only boards of sudoku-9-minimal-valid that take two rounds
-
-
-def strike(rules: Rules, options: Sequence[set[int]]) -> list[set[int]] | None:
-    """What singles leave of the values that each cell may have; None if a cell or a value is left without a place."""
-    options = [set(o) for o in options]
-    while True:
-        before = [set(o) for o in options]
-        for x, y in rules.less:
-            options[x] = {v for v in options[x] if v < max(options[y], default=0)}
-            options[y] = {v for v in options[y] if v > min(options[x], default=rules.values)}
-        for group in rules.different:
-            for i in group:
-                if len(options[i]) == 1:
-                    for j in group:
-                        if j != i:
-                            options[j] -= options[i]
-            for value in range(1, rules.values + 1):
-                places = [i for i in group if value in options[i]]
-                if not places:
-                    return None
-                if len(places) == 1:
-                    options[places[0]] &= {value}
-        if not all(options):
-            return None
-        if options == before:
-            return options
 
 
 def probing(rules: Rules, givens: Sequence[int]) -> int | None:

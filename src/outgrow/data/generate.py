@@ -41,7 +41,7 @@ __all__ = [
 
 Rng = np.random.Generator
 # A solved board, its signs if it has any, and which cells are given.
-_Board = tuple[npt.NDArray[np.int16], npt.NDArray[np.integer] | None, npt.NDArray[np.bool_]]
+_Deep = tuple[npt.NDArray[np.int16], npt.NDArray[np.integer] | None, npt.NDArray[np.bool_]]
 CHUNK = 100
 MAX_NODES = 1_000  # of graphs around a coloring; the others end where edge probabilities do
 # Boards (or graphs) tried for one puzzle before giving up: the settings ask for what does not exist. A mask level that
@@ -56,7 +56,7 @@ MAX_TRIES = {
     "graphs": 2_000,
     "fold": 10_000,
 }
-# Deep puzzles are rare (of minimal 9x9 Sudokus one in four hundred takes two rounds of probing), and have others about them: from each that is found, a
+# Deep puzzles are rare, and have others about them: from each that is found, a
 # walk to so many, so many random givens being let in and the board dug again for every step. Puzzles of one round are no rarity.
 WALK = 25
 LOOSEN = 4
@@ -382,7 +382,7 @@ class _Boards:
         self.solver = ExactSolver(csp, engine)
         self.sampler = ExactSolver(csp, "glucose4") if small else self.solver
         self.swaps = Swaps.of(csp)
-        self.walk: list[_Board] = []  # the deep boards from one found by chance to the latest
+        self.walk: list[_Deep] = []  # the deep boards from one found by chance to the latest
 
     def close(self) -> None:
         self.solver.close()
