@@ -4,8 +4,8 @@
     python benchmarks/campaign.py test benchmarks/grouped.toml runs/grouped [--seconds 560] [--limit 100]
 
 `train` leaves a folder OUT/RECIPE-SEED for each run; stopped by time or by hand, it goes on where it was when it is started again. `test` evaluates
-their weights on all sets, in parts that run side by side, and writes OUT/RECIPE.json, a results file; what was evaluated before is not done again.
-Small networks leave most of a GPU idle, and processes take turns on it unless NVIDIA's multi-process service runs: it is started where it is there.
+their weights on all sets, in parts that run side by side, and writes OUT/RECIPE.json, a results file; what was evaluated so before is not done again.
+Processes take turns on a GPU unless NVIDIA's multi-process service runs: it is started where it is there.
 Torch, numpy and safetensors are enough.
 """
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import hashlib
 import json
 import os
 import shutil
@@ -29,6 +30,8 @@ from pathlib import Path
 from outgrow.errors import OutgrowError
 from outgrow.evaluate.report import Evaluation, read_results, write_results
 from outgrow.models.config import fill
+from outgrow.train.curves import read_log
+from outgrow.train.loop import CHECKPOINT, WEIGHTS
 
 ROOT = Path(__file__).resolve().parents[1]
 GRACE = 60  # seconds to write a checkpoint in
@@ -79,7 +82,7 @@ def read_plans(path: Path) -> list[Plan]:
     """The plans of a TOML file, each a table [[runs]]."""
     try:
         table = tomllib.loads(path.read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise OutgrowError(f"{path}: not a plan ({reason})") from None
     runs = table.pop("runs", [])
@@ -129,8 +132,7 @@ def run_all(tasks: Sequence[Task], seconds: float, jobs: int) -> list[str]:
 
     try:
         while running or waiting:
-            over = bool(seconds) and passed() > seconds
-            if over:
+            if seconds and passed() > seconds:
                 break
             while waiting and len(running) < jobs:
                 task = waiting.pop(0)
@@ -180,43 +182,37 @@ def train(plans: Sequence[Plan], out: Path, seconds: float, device: str | None) 
     for plan in plans:
         for seed in plan.seeds:
             folder = out / f"{plan.name}-{seed}"
-            if (folder / "weights.safetensors").exists() and _has_ended(folder / "log.jsonl"):
+            if (folder / WEIGHTS).exists() and read_log(folder).ended not in (None, "interrupted"):
                 continue
             changes = [f"train.seed={seed}", *plan.set]
             arguments = ["-m", "outgrow.train", str(plan.path), "--out", str(folder)]
             arguments += [word for change in changes for word in ("--set", change)]
             arguments += ["--device", device] if device else []
-            arguments += ["--resume"] if (folder / "checkpoint.safetensors").exists() else []
+            arguments += ["--resume"] if (folder / CHECKPOINT).exists() else []
             tasks.append(Task(folder.name, arguments, out / f"{folder.name}.txt"))
     failed = run_all(tasks, seconds, jobs=max(1, len(tasks)))
     return 1 if failed else 0
 
 
-def _has_ended(log: Path) -> bool:
-    """Whether a run came to its end, and was not interrupted."""
-    try:
-        last = json.loads(log.read_text().splitlines()[-1])
-        return last["event"] == "end" and last["reason"] != "interrupted"
-    except (OSError, ValueError, KeyError, IndexError):
-        return False
-
-
 def test(plans: Sequence[Plan], out: Path, seconds: float, device: str | None, jobs: int, limit: int | None) -> int:
     """Evaluates what is not evaluated yet, and puts it together."""
     tasks: list[Task] = []
+    plans = [plan for plan in plans if plan.test]
+    if not plans:
+        raise OutgrowError("the plan names no sets to test on")
     for plan in plans:
         for seed in plan.seeds:
-            weights = out / f"{plan.name}-{seed}" / "weights.safetensors"
+            weights = out / f"{plan.name}-{seed}" / WEIGHTS
             if not weights.exists():
                 raise OutgrowError(f"{weights}: no such file; train first")
     for number in range(max(len(plan.test) for plan in plans)):
         for plan in plans:
             for seed in plan.seeds if number < len(plan.test) else ():
                 folder = out / f"{plan.name}-{seed}"
-                target = _part(folder, number)
+                target = _parts(plan, folder, limit)[number]
                 if target.exists():
                     continue
-                arguments = ["-m", "outgrow.evaluate", str(folder / "weights.safetensors"), *plan.test[number].split()]
+                arguments = ["-m", "outgrow.evaluate", str(folder / WEIGHTS), *plan.test[number].split()]
                 arguments += ["--steps", *map(str, plan.steps)] if plan.steps else []
                 arguments += ["--restart", str(plan.restart), "--nearest-seconds", "0", "--first-steps"]
                 arguments += ["--out", str(target)]
@@ -225,18 +221,18 @@ def test(plans: Sequence[Plan], out: Path, seconds: float, device: str | None, j
                 tasks.append(Task(f"{folder.name} {plan.test[number]}", arguments, target.with_suffix(".txt")))
     failed = run_all(tasks, seconds, jobs)
     for plan in plans:
-        folders = [out / f"{plan.name}-{seed}" for seed in plan.seeds]
-        if all(_part(folder, n).exists() for folder in folders for n in range(len(plan.test))):
-            merge(plan, folders, out / f"{plan.name}.json")
+        runs = [_parts(plan, out / f"{plan.name}-{seed}", limit) for seed in plan.seeds]
+        if all(part.exists() for parts in runs for part in parts):
+            merge(runs, out / f"{plan.name}.json")
             print(f"{out / plan.name}.json", flush=True)
     return 1 if failed else 0
 
 
-def merge(plan: Plan, folders: Sequence[Path], target: Path) -> None:
-    """One results file of all parts: an evaluation for each seed, hard sets last, smaller puzzles first."""
+def merge(runs: Sequence[Sequence[Path]], target: Path) -> None:
+    """One results file of the parts of each run: an evaluation for each, hard sets last, smaller puzzles first."""
     found: list[Evaluation] = []
-    for folder in folders:
-        parts = [e for n in range(len(plan.test)) for e in read_results(_part(folder, n))]
+    for files in runs:
+        parts = [e for file in files for e in read_results(file)]
         seconds = round(sum(e.provenance["seconds"] for e in parts), 1)
         scores = sorted(
             (score for e in parts for score in e.scores),
@@ -248,8 +244,10 @@ def merge(plan: Plan, folders: Sequence[Path], target: Path) -> None:
     write_results(target, found)
 
 
-def _part(folder: Path, number: int) -> Path:
-    return folder / f"test-{number}.json"
+def _parts(plan: Plan, folder: Path, limit: int | None) -> list[Path]:
+    """Where the parts of a run's evaluation are kept: those asked for otherwise have other names."""
+    asked = [json.dumps([sets.split(), plan.steps, plan.restart, limit]) for sets in plan.test]
+    return [folder / f"test-{hashlib.sha256(part.encode()).hexdigest()[:12]}.json" for part in asked]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -263,6 +261,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--limit", type=int, help="evaluate the first so many puzzles of each set only")
     given = parser.parse_args(arguments)
     try:
+        for option, least in (("seconds", 0), ("jobs", 1), ("limit", 1)):
+            number = getattr(given, option)
+            if number is not None and not number >= least:
+                raise OutgrowError(f"--{option} is {number:g}; at least {least}")
         plans = read_plans(given.plan)
         out = given.out.resolve()
         out.mkdir(parents=True, exist_ok=True)
@@ -273,6 +275,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OutgrowError, OSError) as error:
         print(f"outgrow: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return ENDED_BY_HAND
 
 
 if __name__ == "__main__":

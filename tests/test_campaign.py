@@ -72,16 +72,56 @@ def test_runs_are_trained_and_evaluated_and_put_together(tmp_path: Path, capsys:
         alone = evaluate(weights[e.seed], sets, steps=[2, 4], restart=2, limit=3, first_steps=True)
         assert e.as_json()["scores"] == json.loads(json.dumps(alone.as_json()["scores"]))
     # A part that is there is not evaluated again; one that is gone is.
-    (out / "tiny-5" / "test-1.json").unlink()
-    kept = (out / "tiny-5" / "test-0.json").stat().st_mtime_ns
+    first, second = campaign._parts(*campaign.read_plans(plan), out / "tiny-5", 3)
+    second.unlink()
+    kept = first.stat().st_mtime_ns
     capsys.readouterr()
     assert campaign.main(["test", str(plan), str(out), "--device", "cpu", "--limit", "3"]) == 0
     said = capsys.readouterr().out
     assert said.count("ended") == 1
     assert "tiny-5 sudoku-9-hard sudoku-4-test: ended" in said
-    assert (out / "tiny-5" / "test-0.json").stat().st_mtime_ns == kept
+    assert first.stat().st_mtime_ns == kept
     again = read_results(out / "tiny.json")
     assert [e.as_json()["scores"] for e in again] == [e.as_json()["scores"] for e in found]
+
+
+def test_what_was_evaluated_otherwise_is_evaluated_again(tmp_path: Path) -> None:
+    """With another limit or other steps; nobody gets a results file of the first few puzzles for one of all."""
+    plan, out = write(tmp_path), tmp_path / "out"
+    plan.write_text(plan.read_text().replace("[3, 5]", "[3]").replace(', "sudoku-9-hard sudoku-4-test"', ""))
+    assert campaign.main(["train", str(plan), str(out), "--device", "cpu"]) == 0
+    for limit in (2, 3):
+        assert campaign.main(["test", str(plan), str(out), "--device", "cpu", "--limit", str(limit)]) == 0
+        [found] = read_results(out / "tiny.json")
+        assert {s.count for s in found.scores} == {limit}
+    plan.write_text(plan.read_text().replace("steps = [2, 4]", "steps = [3]"))
+    assert campaign.main(["test", str(plan), str(out), "--device", "cpu", "--limit", "3"]) == 0
+    assert [s.steps for s in read_results(out / "tiny.json")[0].scores] == [3]
+
+
+@pytest.mark.parametrize("options", [["--jobs", "0"], ["--seconds", "-1"], ["--limit", "0"]])
+def test_numbers_that_make_no_sense_are_refused(
+    options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert campaign.main(["test", str(write(tmp_path)), str(tmp_path / "out"), *options]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert options[0] in line
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_plan_without_sets_has_nothing_to_test(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = write(tmp_path)
+    plan.write_text("".join(line for line in plan.read_text().splitlines(True) if not line.startswith("test")))
+    assert campaign.main(["test", str(plan), str(tmp_path / "out")]) == 2
+    assert "names no sets" in capsys.readouterr().err
+
+
+def test_a_person_may_stop_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def pressed(*_: object, **__: object) -> list[str]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(campaign, "run_all", pressed)
+    assert campaign.main(["train", str(write(tmp_path)), str(tmp_path / "out")]) == 130
 
 
 def test_runs_that_time_stops_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
