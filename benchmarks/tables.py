@@ -138,7 +138,12 @@ ROUNDS = {"0": (0, 0), "1": (1, 1), "2": (2, 2), "3-5": (3, 5), "6 and more": (6
 def depth(measured: Sequence[Measured]) -> str:
     """Percent of the puzzles of each set by the rounds of probing that they take; this is of the sets, not of any weights."""
     body = []
-    for name, rounds in json.loads((ROOT / "results" / "probing.json").read_text())["sets"].items():
+    path = ROOT / "results" / "probing.json"
+    try:
+        sets = json.loads(path.read_text())["sets"]
+    except (OSError, ValueError, KeyError) as error:
+        raise OutgrowError(f"{path}: not written by benchmarks/probing.py ({type(error).__name__})") from None
+    for name, rounds in sets.items():
         total = sum(rounds.values())
         counts = [
             sum(n for key, n in rounds.items() if key != "never" and low <= int(key) <= high)

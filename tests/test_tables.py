@@ -108,16 +108,23 @@ def test_documents_that_differ_are_found_and_written(
     monkeypatch.setattr(tables, "ROOT", tmp_path)
     monkeypatch.setattr(tables, "read_measured", measured)
     (tmp_path / "docs" / "guide").mkdir(parents=True)
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "probing.json").write_text('{"sets": {"a": {"0": 5, "4": 2, "never": 1}, "b": {"9": 3}}}')
     for name, parts in tables.PLACES.items():
         (tmp_path / name).write_text("".join(f"<!-- {mark} -->\nold\n<!-- /{mark} -->\n" for mark, _ in parts))
     assert tables.main(["--check"]) == 1
     assert "old" in (tmp_path / "README.md").read_text()
     assert tables.main([]) == 0
     assert "| 90.0 ± 10.0 | 80.0 |" in (tmp_path / "README.md").read_text()
+    guide = (tmp_path / "docs" / "guide" / "grouped.md").read_text()
+    assert "| `a` | 8 | 62.5 | - | - | 25.0 | - | 12.5 |\n| `b` | 3 | - | - | - | - | 100.0 | - |\n" in guide
     assert tables.main(["--check"]) == 0
     (tmp_path / "README.md").write_text((tmp_path / "README.md").read_text().replace("90.0", "99.0"))
     assert tables.main(["--check"]) == 1
     (tmp_path / "README.md").write_text("no marks")
+    assert tables.main([]) == 2
+    (tmp_path / "README.md").write_text("<!-- beyond -->\n<!-- /beyond -->")
+    (tmp_path / "results" / "probing.json").write_text("{")
     assert tables.main([]) == 2
 
 
