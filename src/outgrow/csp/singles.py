@@ -16,8 +16,8 @@ __all__ = ["find_singles"]
 def find_singles(csp: GroundCSP, givens: npt.NDArray[np.integer]) -> npt.NDArray[np.int16] | None:
     """The givens and the values that follow by singles, 0 for the others; None on a contradiction: (V,).
 
-    A variable loses a value that goes with none of those left to a variable it is bound to: one that another of its group has for certain, or, below a
-    sign `<`, the largest left to its neighbor and all above. The last value left to a variable is its own (a naked single), and so is one that no other
+    A variable loses a value that goes with none of those left to a variable it is bound to: one that another of its group has for certain, or, at a
+    sign `<`, one not below the largest left to the greater cell, or not above the smallest left to the lesser. The last value left to a variable is its own (a naked single), and so is one that no other
     variable of a group as large as the value set can have (a hidden single).
 
     >>> from outgrow.puzzles import parse_one
@@ -28,7 +28,9 @@ def find_singles(csp: GroundCSP, givens: npt.NDArray[np.integer]) -> npt.NDArray
     values = csp.num_values
     start = csp.assignment(np.asarray(givens))
     left = np.where(start[:, None] > 0, start[:, None] == np.arange(1, values + 1), True)  # (V, K)
+    # Both ways: a fact about (x, y) strikes out values of x by those left to y, and values of y by those left to x.
     facts = [(csp.pairs[c.predicate], csp.table(c)) for c in csp.constraints]
+    facts += [(pairs[:, ::-1], table.T) for pairs, table in facts]
     full = [
         m for c in csp.constraints if _all_differ(csp.table(c)) for m in csp.groups[c.predicate] if len(m) == values
     ]
