@@ -122,6 +122,12 @@ def _sets() -> Iterator[NamedSet]:
     yield named("sudoku-9-deep-train", "train", "sudoku", 9, 3_000, rounds=2, **hard)
     yield named("sudoku-9-deep-valid", "valid", "sudoku", 9, 300, rounds=2, **hard)
     yield named("futoshiki-6-search-train", "train", "futoshiki", 6, 20_000, rounds=1, signs=(6, 30), **hard)
+    # Many signs and few givens, as people publish them: long chains of bounds.
+    yield named("futoshiki-3-dense-train", "train", "futoshiki", 3, 1_000, signs=(0, 12), **hard)
+    yield named("futoshiki-4-dense-train", "train", "futoshiki", 4, 3_000, signs=(4, 24), **hard)
+    yield named("futoshiki-5-dense-train", "train", "futoshiki", 5, 10_000, signs=(5, 36), **hard)
+    yield named("futoshiki-6-dense-train", "train", "futoshiki", 6, 20_000, signs=(6, 54), **hard)
+    yield named("futoshiki-6-dense-valid", "valid", "futoshiki", 6, 500, signs=(6, 54), **hard)
 
 
 SETS: dict[str, NamedSet] = {s.name: s for s in _sets()}
