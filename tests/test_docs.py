@@ -54,7 +54,8 @@ def test_commands_exist(where: str, code: str) -> None:
             context = cli.make_context("outgrow", words[1:], resilient_parsing=True)
             command = cli.get_command(context, words[1])
             assert command is not None, line
-            options = {option for parameter in _all_parameters(command, words) for option in parameter.opts}
+            parameters = _all_parameters(command, words)
+            options = {option for parameter in parameters for option in (*parameter.opts, *parameter.secondary_opts)}
             assert {w.split("=")[0] for w in words if w.startswith("--")} <= options, line
 
 
@@ -95,6 +96,7 @@ def test_public_names() -> None:
         "Instance",
         "LiftedCSP",
         "OutgrowError",
+        "Solver",
         "Verdict",
         "__version__",
         "constraint_graph",

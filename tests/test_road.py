@@ -30,6 +30,7 @@ HEAVY = {
     "pysat": {"csp/exact.py", "csp/probing.py"},
     "click": {"cli"},
     "matplotlib": {"train/curves.py", "evaluate/figures.py"},
+    "PIL": {"solve/animation.py"},
     "rich": {"cli"},
     "torch": {"kernels", "graphs", "models", "solve", "train", "evaluate", "weights", "cli/train.py"},
 }

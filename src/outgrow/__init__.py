@@ -2,9 +2,9 @@
 
 >>> import outgrow
 >>> puzzle = outgrow.parse_one("1.....3..4.....2")
->>> answer = outgrow.solve_exact(puzzle)
->>> puzzle.judge(answer.assignment).solved
-True
+>>> answer = outgrow.Solver().solve(puzzle)
+>>> answer.solved, answer.source
+(True, 'neural')
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from outgrow.csp.exact import Answer, Budget, ExactSolver
     from outgrow.data import Dataset, load_dataset
     from outgrow.data.generate import sample_puzzles
+    from outgrow.solve import Solver
 
 __all__ = [
     "Budget",
@@ -42,6 +43,7 @@ __all__ = [
     "Instance",
     "LiftedCSP",
     "OutgrowError",
+    "Solver",
     "Verdict",
     "__version__",
     "constraint_graph",
@@ -56,12 +58,13 @@ __all__ = [
     "solve_exact",
 ]
 
-# Imported when they are first asked for: they need python-sat, or are not needed to read a puzzle.
+# Imported when they are first asked for: they need python-sat or torch, or are not needed to read a puzzle.
 _LATER = {
     "Budget": "outgrow.csp.exact",
     "Dataset": "outgrow.data",
     "ExactSolver": "outgrow.csp.exact",
     "load_dataset": "outgrow.data",
+    "Solver": "outgrow.solve",
     "sample_puzzles": "outgrow.data.generate",
 }
 

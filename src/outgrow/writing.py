@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TextIO
 
 from outgrow.errors import OutgrowError
 
-__all__ = ["write_whole"]
+__all__ = ["stream", "write_whole"]
 
 
 def write_whole(path: str | Path, content: bytes | Iterable[str]) -> None:
@@ -34,3 +36,36 @@ def write_whole(path: str | Path, content: bytes | Iterable[str]) -> None:
             temporary.unlink(missing_ok=True)
     except OSError as error:
         raise OutgrowError(f"{path}: cannot be written ({error.strerror or error})") from None
+
+
+@contextlib.contextmanager
+def stream(path: str | Path) -> Iterator[TextIO]:
+    """A file to write lines to, which takes its name in the end, or when Ctrl-C ends it: what was done by then is kept. An error leaves nothing.
+
+    A pipe or a device is written to.
+    """
+    target = Path(path).resolve()
+    special = target.exists() and not (target.is_file() or target.is_dir())
+    temporary = target if special else target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        if target.is_dir():
+            raise OutgrowError(f"{path}: is a folder")
+        with open(temporary, "w", encoding="utf-8") as sink:
+            try:
+                yield sink
+            except KeyboardInterrupt:
+                _take_name(sink, temporary, target, special)
+                raise
+            _take_name(sink, temporary, target, special)
+    except OSError as error:
+        raise OutgrowError(f"{path}: cannot be written ({error.strerror or error})") from None
+    finally:
+        if not special:
+            temporary.unlink(missing_ok=True)
+
+
+def _take_name(sink: TextIO, temporary: Path, target: Path, special: bool) -> None:
+    sink.flush()
+    if not special:
+        os.fsync(sink.fileno())
+        os.replace(temporary, target)

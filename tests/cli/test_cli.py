@@ -64,7 +64,7 @@ def test_solve_json_has_one_object_a_puzzle(run: Run) -> None:
     lines = [json.loads(line) for line in run("solve", "--exact", "--json", "-", stdin=twice).stdout.splitlines()]
     assert len(lines) == 2
     for line in lines:
-        assert set(line) == {"solved", "source", "assignment", "status", "seconds"}
+        assert set(line) == {"solved", "source", "assignment", "status", "steps", "seconds"}
         assert line["solved"] is True
         assert (line["source"], line["status"]) == ("exact", "solved")
         assert "".join(map(str, line["assignment"])) == SOLVED
@@ -86,12 +86,12 @@ def test_ran_out_is_its_own_answer(run: Run) -> None:
     assert (line["status"], line["assignment"]) == ("ran_out", None)
 
 
-def test_a_given_that_breaks_a_rule_is_invalid(run: Run) -> None:
+def test_givens_that_break_a_rule_have_no_solution(run: Run) -> None:
     wrong = "55" + EASY[2:]
     mixed = f"{EASY}\n{wrong}\n{EASY}\n"
     result = run("solve", "--exact", "--json", "-", stdin=mixed, code=2)
     assert_one_line_error(result, "standard input:2", "row 1 column 1", "row 1 column 2")
-    assert [json.loads(line)["status"] for line in result.stdout.splitlines()] == ["solved", "invalid", "solved"]
+    assert [json.loads(line)["status"] for line in result.stdout.splitlines()] == ["solved", "unsatisfiable", "solved"]
     for command in (["solve", "--exact"], ["convert"], ["show"]):
         result = run(*command, "-", stdin=wrong, code=2)
         assert_one_line_error(result, "breaks a rule")

@@ -15,6 +15,7 @@ import torch
 from command import Done, Run, run_command
 
 import outgrow.solve
+import outgrow.solve.solver as solver
 import outgrow.weights.catalog as catalog
 from outgrow.cli.main import main
 from outgrow.csp.exact import ExactSolver
@@ -23,7 +24,7 @@ from outgrow.evaluate.entry import add_entry
 from outgrow.graphs import Schema
 from outgrow.models import BinarizedConfig, GroupedConfig, build_model
 from outgrow.puzzles import Instance, parse_one
-from outgrow.solve import Answer
+from outgrow.solve import Proposal
 from outgrow.weights import Entry, Measured, save_weights
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -109,10 +110,10 @@ class Told:
         restart: int,
         device: Any,
         progress: Callable[[int], None],
-    ) -> list[Answer]:
+    ) -> list[Proposal]:
         self.restarts.append(restart)
         self.calls.append((len(instances), steps, model))
-        found: list[Answer] = []
+        found: list[Proposal] = []
         for instance in instances:
             with ExactSolver(instance.csp) as solver:
                 answer = solver.solve(instance.givens).assignment
@@ -120,7 +121,7 @@ class Told:
             if "".join(str(v or ".") for v in instance.givens) in self.wrong:
                 answer = np.where(instance.givens > 0, instance.givens, instance.givens.max() % instance.size + 1)
             solved = instance.judge(answer).solved
-            found.append(Answer(answer, solved, 3 if solved else steps, np.ones(len(answer), dtype=np.float32), 0.25))
+            found.append(Proposal(answer, solved, 3 if solved else steps, np.ones(len(answer), dtype=np.float32), 0.25))
             progress(len(found))
         return found
 
@@ -160,7 +161,7 @@ def test_givens_and_found_values_are_told_apart(run: Run, told: Told, monkeypatc
 
 def test_an_answer_that_breaks_a_rule_is_not_shown(run: Run, told: Told) -> None:
     told.wrong = [FOUR]
-    shown = run(code=1)
+    shown = run("--no-guarantee", code=1)
     [line] = shown.out.strip().splitlines()
     assert line == (
         "# puzzles.txt:1: not solved: the network's answer breaks a rule "
@@ -174,7 +175,7 @@ def test_what_was_assumed_is_said(run: Run, told: Told) -> None:
 
 def test_json_has_one_object_a_puzzle(run: Run, told: Told) -> None:
     told.wrong = [OTHER]
-    first, second = lines(run("--json", text=f"{NINE}\n{OTHER}\n", code=1))
+    first, second = lines(run("--json", "--no-guarantee", text=f"{NINE}\n{OTHER}\n", code=1))
     assert set(first) == KEYS
     assert "".join(map(str, first["assignment"])) == NINE_SOLVED
     assert {k: first[k] for k in KEYS - {"assignment"}} == {
@@ -190,17 +191,17 @@ def test_json_has_one_object_a_puzzle(run: Run, told: Told) -> None:
     assert second["reason"].startswith("'row': row 1 column 1 is ")
 
 
-def test_givens_that_break_a_rule_are_invalid_and_the_others_are_solved(run: Run, told: Told) -> None:
+def test_givens_that_break_a_rule_have_no_solution_and_the_others_are_solved(run: Run, told: Told) -> None:
     shown = run("--json", text=f"{FOUR}\n{CONFLICT}\n{OTHER}\n", code=2)
-    assert [line["status"] for line in lines(shown)] == ["solved", "invalid", "solved"]
-    assert {k: lines(shown)[1][k] for k in KEYS} == {
+    assert [line["status"] for line in lines(shown)] == ["solved", "unsatisfiable", "solved"]
+    assert {k: lines(shown)[1][k] for k in KEYS - {"seconds"}} == {
         "solved": False,
-        "source": "neural",
+        "source": "exact",
         "assignment": None,
-        "status": "invalid",
+        "status": "unsatisfiable",
         "steps": 0,
-        "seconds": 0.0,
     }
+    assert lines(shown)[1]["reason"].startswith("a given breaks a rule: row 1 column 1 is 1 and row 1 column 2 is 1")
     assert len(shown.err.splitlines()) == 1
     assert "puzzles.txt:2: a given breaks a rule" in shown.err
     assert [count for count, *_ in told.calls] == [2]
@@ -224,8 +225,8 @@ def test_what_it_prints_can_be_checked(run: Run, told: Told, monkeypatch: pytest
 def test_many_puzzles_of_mixed_kinds_and_sizes_come_in_their_order(run: Run, told: Told) -> None:
     told.wrong = [OTHER]
     text = "\n".join([FOUR, LATIN, NINE, CONFLICT, OTHER, LATIN, NINE, FOUR])
-    found = lines(run("--json", text=text, code=2))
-    assert [line["status"] for line in found] == [*["solved"] * 3, "invalid", "unsolved", *["solved"] * 3]
+    found = lines(run("--json", "--no-guarantee", text=text, code=2))
+    assert [line["status"] for line in found] == [*["solved"] * 3, "unsatisfiable", "unsolved", *["solved"] * 3]
     sizes = [len(line["assignment"] or []) for line in found]
     assert sizes == [16, 16, 81, 0, 0, 16, 81, 16]
     assert found[0]["assignment"] == found[7]["assignment"]
@@ -241,24 +242,32 @@ def test_many_puzzles_of_mixed_kinds_and_sizes_come_in_their_order(run: Run, tol
 
 def test_more_than_three_are_a_line_each_and_a_summary(run: Run, told: Told) -> None:
     told.wrong = [OTHER]
-    shown = run(text="\n".join([FOUR, NINE, OTHER, FOUR, LATIN]), code=1)
+    text = "\n".join([FOUR, NINE, OTHER, FOUR, LATIN])
+    shown = run("--no-guarantee", text=text, code=1)
     out = shown.out.splitlines()
     assert out[1] == NINE_SOLVED
     assert out[2].startswith("# puzzles.txt:3: not solved: ")
     assert len(out) == 5
-    assert shown.err == (
-        "4 of 5 solved by a neural network (boards, trained on at most 4 values; signs, trained on at most 4 values), checked\n"
-    )
+    names = "(boards, trained on at most 4 values; signs, trained on at most 4 values)"
+    assert [line.split() for line in shown.err.splitlines()[:-1]] == [
+        ["puzzle", "size", "puzzles", "solved", "neural", "exact", "steps", "seconds"],
+        ["futoshiki", "4", "1", "1", "1", "0", "3", "0.2"],
+        ["sudoku", "4", "3", "2", "2", "0", "3", "0.8"],
+        ["sudoku", "9", "1", "1", "1", "0", "3", "0.2"],
+    ]
+    assert shown.err.endswith(f"\n4 of 5 solved and checked, 4 of them by a neural network {names}\n")
+    shown = run(text=text)
+    assert shown.out.splitlines()[2] == "1243431234212134"
+    assert shown.err.splitlines()[2].split()[:6] == ["sudoku", "4", "3", "3", "2", "1"]
+    assert shown.err.endswith(f"\n5 of 5 solved and checked, 4 of them by a neural network {names}\n")
 
 
 def test_long_files_are_solved_in_parts(run: Run, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
-    import outgrow.cli.solve as command
-
-    monkeypatch.setattr(command, "_CHUNK", 4)
+    monkeypatch.setattr(solver, "_CHUNK", 4)
     told.wrong = [OTHER]
     text = "\n".join([FOUR, OTHER, NINE, FOUR, FOUR, CONFLICT, OTHER, NINE, NINE])
-    found = lines(run("--json", text=text, code=2))
-    said = ["solved", "unsolved", "solved", "solved", "solved", "invalid", "unsolved", "solved", "solved"]
+    found = lines(run("--json", "--no-guarantee", text=text, code=2))
+    said = ["solved", "unsolved", "solved", "solved", "solved", "unsatisfiable", "unsolved", "solved", "solved"]
     assert [line["status"] for line in found] == said
     assert [(count, steps) for count, steps, _ in told.calls] == [(3, 7), (1, 20), (2, 7), (1, 20), (1, 20)]
 
@@ -266,7 +275,6 @@ def test_long_files_are_solved_in_parts(run: Run, told: Told, monkeypatch: pytes
 def test_progress_counts_every_puzzle_once(run: Run, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     from contextlib import contextmanager
 
-    import outgrow.cli.solve as command
     import outgrow.cli.terminal as terminal
 
     seen: list[int] = []
@@ -277,9 +285,9 @@ def test_progress_counts_every_puzzle_once(run: Run, told: Told, monkeypatch: py
         yield seen.append
 
     monkeypatch.setattr(terminal, "track", track)
-    monkeypatch.setattr(command, "_CHUNK", 5)
+    monkeypatch.setattr(solver, "_CHUNK", 5)
     run("--json", text="\n".join([FOUR, NINE, CONFLICT, LATIN, NINE, FOUR, NINE]), code=2)
-    assert seen == [2, 3, 4, 5, 6, 7]  # the one that is invalid took no time
+    assert seen == [2, 3, 4, 5, 6, 7]  # the one that contradicts itself took no time
 
 
 # ---- which weights, how many steps
@@ -331,14 +339,18 @@ def test_a_file_that_is_not_the_one_shipped_is_refused(run: Run, shipped: Path) 
 
 def test_it_starts_over_as_the_weights_were_measured_or_as_it_is_told(run: Run, told: Told, tmp_path: Path) -> None:
     ship(tmp_path, "again", "sudoku", FOUR, marks=2, default=False, restart=6)
-    for options in (
-        ["--weights", "again"],
-        ["--weights", "again", "--restart", 4],
-        ["--weights", "again", "--restart", 0],
-        [],
+    for options, steps, restart in (
+        (["--no-guarantee"], 24, 6),  # at least the 20 steps of the catalog, in attempts of 6
+        ([], 6, 0),  # the exact solver finishes
+        (["--restarts", 2], 18, 6),
+        (["--restarts", 2, "--steps", 5], 15, 5),
+        (["--no-guarantee", "--restarts", 0], 6, 0),
+        (["--no-guarantee", "--steps", 5], 5, 0),
     ):
-        run(*options, text=NINE)
-    assert told.restarts == [6, 4, 0, 0]
+        run("--weights", "again", *options, text=NINE)
+        assert (told.calls[-1][1], told.restarts[-1]) == (steps, restart), options
+    run("--no-guarantee", text=NINE)
+    assert (told.calls[-1][1], told.restarts[-1]) == (20, 0)  # weights that never start over
 
 
 @pytest.mark.parametrize(
@@ -347,11 +359,19 @@ def test_it_starts_over_as_the_weights_were_measured_or_as_it_is_told(run: Run, 
         (["--exact", "--weights", "boards"], "--exact"),
         (["--exact", "--steps", "3"], "--exact"),
         (["--exact", "--device", "cpu"], "--exact"),
-        (["--exact", "--restart", "3"], "--exact"),
-        (["--restart", "-1"], "restart"),
-        (["--restart", "3"], "without marks"),
-        (["--restart", "9", "--steps", "5"], "without marks"),
-        (["--seconds", "3"], "--exact"),
+        (["--exact", "--restarts", "3"], "--exact"),
+        (["--exact", "--guarantee"], "--exact"),
+        (["--exact", "--trace", "x.gif"], "--exact"),
+        (["--exact", "--model", "grouped"], "--exact"),
+        (["--restarts", "-1"], "restarts"),
+        (["--no-guarantee", "--seconds", "3"], "--exact"),
+        (["--model", "grouped", "--weights", "boards"], "--model"),
+        (["--model", "grouped"], "no weights of a grouped model are shipped for a sudoku; there are: binarized"),
+        (["--model", "neural"], "neural"),
+        (["--trace", "x.png"], ".svg or .gif"),
+        (["--trace", "nowhere/x.svg"], "nowhere/x.svg: the folder does not exist"),
+        (["--out", "nowhere/x.txt"], "nowhere/x.txt: cannot be written"),
+        (["--out", "."], "is a folder"),
         (["--seconds", "nan"], "not a number"),
         (["--steps", "0"], "steps"),
         (["--steps", "100001"], "steps"),
@@ -370,10 +390,109 @@ def test_the_exact_solver_is_as_it_was(run: Run, told: Told) -> None:
     shown = run("--exact", "--seconds", 5, text=NINE).out
     assert "# Sudoku of size 9: solved by the exact solver (SAT, not a neural network) in 0." in shown
     [line] = lines(run("--exact", "--json"))
-    assert set(line) == KEYS - {"steps"}
-    assert line["source"] == "exact"
-    assert "5 of 5 solved\n" in run("--exact", text="\n".join([FOUR] * 5)).err
+    assert set(line) == KEYS
+    assert (line["source"], line["steps"]) == ("exact", 0)
+    assert "5 of 5 solved and checked\n" in run("--exact", text="\n".join([FOUR] * 5)).err
     assert not told.calls
+
+
+# ---- a guarantee
+
+
+def test_what_the_network_does_not_solve_the_exact_solver_does(run: Run, told: Told) -> None:
+    told.wrong = [OTHER, NINE]
+    first, second = lines(run("--json", text=f"{OTHER}\n{FOUR}\n"))
+    assert (first["source"], first["status"], first["steps"]) == ("exact", "solved", 7)
+    assert parse_one(OTHER).judge(np.array(first["assignment"])).solved
+    assert second["source"] == "neural"
+    assert "reason" not in first
+    shown = run(text=NINE).out
+    assert (
+        "# Sudoku of size 9: solved by the exact solver (SAT, not a neural network), where a neural network "
+        "(boards, trained on at most 4 values) had not in 20 steps; 0."
+    ) in shown
+    assert " 5 3 4 │ 6 7 8 │ 9 1 2" in shown
+
+
+def test_what_has_no_solution_is_proven_to_have_none(run: Run, shipped: Path) -> None:
+    text = "123....4" + "." * 8  # nothing is left for the end of the first row
+    shown = run(text=text, code=1)
+    assert shown.out == "# puzzles.txt:1: has no solution (proven)\n"
+    [line] = lines(run("--json", text=text, code=1))
+    assert (line["status"], line["source"], line["assignment"]) == ("unsatisfiable", "exact", None)
+    [line] = lines(run("--json", "--no-guarantee", text=text, code=1))
+    assert (line["status"], line["source"], line["assignment"]) == ("unsolved", "neural", None)
+    [line] = lines(run("--json", "--no-guarantee", "--unique", text=text, code=1))
+    assert (line["status"], line["source"], line["assignment"]) == ("unsatisfiable", "exact", None)
+
+
+def test_whether_there_are_other_solutions(run: Run, told: Told) -> None:
+    assert "# It is the only solution (proven).\n" in run("--unique").out
+    assert "# There are other solutions as well.\n" in run("--unique", text="1234" + "." * 12).out
+    found = lines(run("--unique", "--json", text=f"{FOUR}\n{'.' * 16}\n"))
+    assert [line["unique"] for line in found] == [True, False]
+    assert all(line["solved"] for line in found)
+    [line] = lines(run("--unique", "--json", "--seconds", 0))
+    assert line["solved"]
+    assert "unique" not in line
+
+
+def test_time_that_runs_out_is_said(run: Run, told: Told) -> None:
+    told.wrong = [NINE]
+    shown = run("--seconds", 0, text=NINE, code=1)
+    assert shown.out == "# puzzles.txt:1: not solved: the exact solver's time ran out\n"
+
+
+# ---- files
+
+
+def test_answers_go_to_a_file(run: Run, told: Told, tmp_path: Path) -> None:
+    shown = run("--out", "answers.txt", text=f"{FOUR}\n{OTHER}\n")
+    assert shown.out == ""
+    assert (tmp_path / "answers.txt").read_text() == "1324423124133142\n1243431234212134\n"
+    run("--json", "--out", "answers.txt")
+    assert json.loads((tmp_path / "answers.txt").read_text())["status"] == "solved"
+    assert sorted(p.name for p in tmp_path.glob("*answers*")) == ["answers.txt"]
+
+
+def test_interrupted_what_was_done_is_kept(
+    run: Run, told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(solver, "_CHUNK", 2)
+
+    def stop(*arguments: Any, **more: Any) -> list[Proposal]:
+        if len(told.calls) == 2:
+            raise KeyboardInterrupt
+        return told(*arguments, **more)
+
+    monkeypatch.setattr(outgrow.solve, "solve_batch", stop)
+    shown = run("--out", "answers.txt", text="\n".join([FOUR] * 7), code=130)
+    assert shown.err.endswith("outgrow: interrupted\n")
+    assert (tmp_path / "answers.txt").read_text() == "1324423124133142\n" * 4
+    told.calls.clear()
+    assert run(text="\n".join([FOUR] * 7), code=130).out == "1324423124133142\n" * 4
+
+
+def test_a_fault_leaves_no_file(run: Run, told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: Any, **more: Any) -> list[Proposal]:
+        raise OutgrowError("too large")
+
+    monkeypatch.setattr(outgrow.solve, "solve_batch", refuse)
+    (tmp_path / "old.txt").write_text("old")
+    run("--out", "new.txt", code=2)
+    run("--out", "old.txt", code=2)
+    assert (tmp_path / "old.txt").read_text() == "old"
+    assert not list(tmp_path.glob("*new*"))
+    assert not list(tmp_path.glob(".*old*"))
+
+
+@pytest.mark.parametrize("ending", ["svg", "gif"])
+def test_a_trace_is_a_moving_picture(run: Run, shipped: Path, tmp_path: Path, ending: str) -> None:
+    run("--trace", f"moving.{ending}", text=NINE)
+    content = (tmp_path / f"moving.{ending}").read_bytes()
+    assert content.startswith(b"<svg" if ending == "svg" else b"GIF89a")
+    shown = run("--trace", f"moving.{ending}", text=f"{FOUR}\n{FOUR}", code=2)
+    assert shown.err == "outgrow: --trace draws one puzzle, and puzzles.txt holds 2\n"
 
 
 # ---- real networks
@@ -387,7 +506,8 @@ def test_weights_that_do_not_fit_are_one_line(run: Run, shipped: Path) -> None:
 
 
 def test_an_untrained_network_solves_what_is_solved_and_nothing_else(run: Run, shipped: Path) -> None:
-    found = lines(run("--json", text=f"{NINE_SOLVED}\n{NINE}\n{'.' * 16}\n{NINE_SOLVED}", code=1))
+    text = f"{NINE_SOLVED}\n{NINE}\n{'.' * 16}\n{NINE_SOLVED}"
+    found = lines(run("--json", "--no-guarantee", text=text, code=1))
     assert [(line["status"], line["steps"]) for line in found] == [
         ("solved", 1),
         ("unsolved", 20),
@@ -414,8 +534,10 @@ def test_shipped_weights_solve_a_puzzle(run: Run, tmp_path: Path, monkeypatch: p
 def test_two_verdicts_that_differ_are_a_fault_of_ours(run: Run, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     right = told.__call__
 
-    def lying(*arguments: Any, **more: Any) -> list[Answer]:
-        return [Answer(a.assignment % 4 + 1, True, a.steps, a.confidence, a.seconds) for a in right(*arguments, **more)]
+    def lying(*arguments: Any, **more: Any) -> list[Proposal]:
+        return [
+            Proposal(a.assignment % 4 + 1, True, a.steps, a.confidence, a.seconds) for a in right(*arguments, **more)
+        ]
 
     monkeypatch.setattr(outgrow.solve, "solve_batch", lying)
     monkeypatch.setattr(sys, "argv", ["outgrow", "solve", "puzzles.txt"])
@@ -450,7 +572,7 @@ finally:
 def test_a_fault_of_the_user_within_the_network_is_one_line(
     run: Run, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*arguments: Any, **more: Any) -> list[Answer]:
+    def refuse(*arguments: Any, **more: Any) -> list[Proposal]:
         raise OutgrowError("puzzles.txt:1: too large")
 
     monkeypatch.setattr(outgrow.solve, "solve_batch", refuse)

@@ -271,16 +271,24 @@ def test_a_restart_that_never_comes_is_refused(tmp_path: Path) -> None:
             evaluate(path, {"sudoku-4-test": data()}, steps=steps, restart=4, limit=1)
 
 
-@pytest.mark.parametrize(("kind", "marks"), [("binarized", 0), ("multivalued", 0), ("grouped", 0)])
-def test_models_without_marks_do_not_start_over(kind: str, marks: int, tmp_path: Path) -> None:
-    model = build(kind, marks=marks)
-    with pytest.raises(OutgrowError, match="without marks"):
-        predict(model, data(), "x", steps=[4], restart=2, limit=1)
-    with pytest.raises(OutgrowError, match="without marks"):
-        solve_batch(model, [data()[0]], 4, restart=2)
-    save_weights(tmp_path / "w.safetensors", model, {})
-    with pytest.raises(OutgrowError, match="without marks"):
-        evaluate(tmp_path / "w.safetensors", {"x": data()}, steps=[4], restart=2, limit=1)
+@pytest.mark.parametrize(("kind", "marks"), [("binarized", 0), ("multivalued", 0), ("grouped", 0), ("grouped", 3)])
+def test_every_model_comes_another_way_and_the_same_one_each_time(kind: str, marks: int) -> None:
+    model = build(kind, marks=marks).eval()
+    alone, beside = (Puzzles.of_instances([data()[k] for k in range(3)]).batch(i, "cpu") for i in ([2], [0, 2, 1]))
+
+    def said(batch: Batch, number: int) -> Tensor:
+        return list(attempt(model, batch, number, 3))[-1]
+
+    with torch.no_grad():
+        first, second = said(alone, 1), said(alone, 2)
+        assert not torch.allclose(said(alone, 0), first, atol=1e-4)
+        assert not torch.allclose(first, second, atol=1e-4)
+        torch.manual_seed(7)
+        assert torch.equal(said(alone, 1), first)
+        torch.testing.assert_close(said(beside, 1)[16:32], first, atol=1e-5, rtol=0)  # whoever is beside it
+    [answer] = solve_batch(model, [data()[0]], 4, restart=2)
+    assert answer.steps == 4 or answer.solved
+    predict(model, data(), "x", steps=[4], restart=2, limit=1)
 
 
 @pytest.mark.parametrize("restart", [-1, 100_001])

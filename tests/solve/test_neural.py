@@ -22,7 +22,7 @@ from outgrow.errors import OutgrowError
 from outgrow.graphs import Puzzles, Schema
 from outgrow.models import MODELS, Model, build_model
 from outgrow.puzzles import PUZZLES, Instance, coloring, futoshiki, parse, parse_one, sudoku
-from outgrow.solve import Answer, restate, solve_batch
+from outgrow.solve import Proposal, restate, solve_batch
 from outgrow.weights import load_weights
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,7 +52,7 @@ def wrong(instance: Instance) -> np.ndarray:
     return answer
 
 
-def solve(model: Oracle | Model, instances: Sequence[Instance], steps: int, **more: Any) -> list[Answer]:
+def solve(model: Oracle | Model, instances: Sequence[Instance], steps: int, **more: Any) -> list[Proposal]:
     return solve_batch(model, instances, steps, **more)  # type: ignore[arg-type]
 
 

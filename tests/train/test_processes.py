@@ -20,10 +20,11 @@ from torch import nn
 
 from outgrow.data import find_dataset
 from outgrow.errors import OutgrowError
+from outgrow.models import choose_device
 from outgrow.train import loop, train
 from outgrow.train.objective import Losses, Objective
 from outgrow.train.order import Order, draw_given, draw_steps, draw_values
-from outgrow.train.processes import Processes, choose_device, start_processes, stop_processes
+from outgrow.train.processes import Processes, start_processes, stop_processes
 
 GRAPHS = {"graphs": color_graphs([5, 6, 7, 8, 9] * 6, given=0.2)}
 COLORING = {"train": ["graphs.npz"], "valid": ["graphs.npz"], "form": "units", "limit": 0}

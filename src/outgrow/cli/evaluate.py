@@ -147,14 +147,14 @@ def _run(
     kept: list[Predictions],
 ) -> list[Evaluation]:
     from outgrow.evaluate.run import evaluate, open_weights
+    from outgrow.models import choose_device
     from outgrow.solve.attempts import check_restart
-    from outgrow.train.processes import choose_device
 
     found: list[Evaluation] = []
     where = choose_device(device)
     for name in weights:  # all of them before hours of work
         model = open_weights(name, datasets).model
-        check_restart(model, restart, max(steps, default=model.config.steps))
+        check_restart(restart, max(steps, default=model.config.steps))
     puzzles = sum(min(len(d), limit or len(d)) for d in datasets.values())
     for name in weights:
         with track(Path(name).parent.name or name, puzzles * (1 + len(set(steps) or [0]))) as done:

@@ -10,7 +10,7 @@ from outgrow.errors import OutgrowError
 from outgrow.evaluate.metrics import check_flag
 from outgrow.evaluate.report import render_table, table, write_results
 from outgrow.evaluate.run import evaluate
-from outgrow.train.processes import choose_device
+from outgrow.models import choose_device
 
 
 def main() -> int:

@@ -24,7 +24,6 @@ from outgrow.evaluate.predictions import Predictions
 from outgrow.evaluate.report import Evaluation
 from outgrow.graphs import Batch, Puzzles, Schema
 from outgrow.models import Model
-from outgrow.models.nodes import NodeModel
 from outgrow.provenance import provenance
 from outgrow.puzzles import PUZZLES
 from outgrow.solve.attempts import attempt, check_restart
@@ -95,7 +94,7 @@ def predict(
     the answers after every step up to the last of them.
     """
     _check(steps, limit)
-    check_restart(model, restart)
+    check_restart(restart)
     steps = sorted(set(steps)) or [model.config.steps]
     model = model.to(device).eval()
     puzzles = Puzzles.of_datasets([dataset], form_for(model, dataset), limit)
@@ -153,7 +152,6 @@ class _Surest:
         self, puzzles: list[int], found: list[np.ndarray], batch: Batch, model: Model, scores: torch.Tensor
     ) -> _Sure:
         """The better one for each of these puzzles: what was found now, by these scores, or what is kept of attempts before."""
-        assert isinstance(model, NodeModel), "see check_restart"
         by_puzzle = batch.split(model.certainty(scores).cpu().double().numpy())
         now = np.array([c.sum() for c in by_puzzle])
         better = ~(now <= self._likely[puzzles])  # NaN too: any answer is better than none
@@ -225,7 +223,7 @@ def evaluate(
             f"{nearest_seconds} seconds to look for a nearest solution; 0 to {_MAX_SECONDS:,} are possible"
         )
     loaded = open_weights(weights, datasets)
-    check_restart(loaded.model, restart, max(steps, default=loaded.model.config.steps))
+    check_restart(restart, max(steps, default=loaded.model.config.steps))
     began = time.monotonic()
     scores: list[Score] = []
     on_gpu = torch.device(device).type == "cuda"

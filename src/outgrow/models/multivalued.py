@@ -225,6 +225,10 @@ class Multivalued(nn.Module):
         )
         return mean_by_puzzle(losses.view(len(scores), -1), prepared.batch)
 
+    def certainty(self, scores: Tensor) -> Tensor:
+        """Of scores (V, K), the log of the probability of each variable's best value, (V,)."""
+        return scores.float().log_softmax(1).max(1).values
+
     def penalty(self, prepared: Prepared) -> Tensor:
         """Orthogonality loss, weighted: the total |cosine| of any two embeddings of a puzzle, before and after the RMPG: (B,)."""
         batch = prepared.batch

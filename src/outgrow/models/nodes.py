@@ -86,6 +86,17 @@ class NodeModel(nn.Module, ABC, Generic[Graph]):
         bits = _mix(_mix(_mix(seeds) + _places(batch)).unsqueeze(1) + columns)
         return ((bits >> 40).to(torch.get_default_dtype()) / (1 << 23)) * 3**0.5
 
+    def shake(self, graph: Graph, number: int) -> States:
+        """The states before the first step of another attempt: with normal noise on the hidden ones, which is a function of `number` and
+        the place of a node in its puzzle."""
+        batch = graph.batch
+        told, hidden, cell = self.start(graph)
+        seed = torch.tensor(number, device=told.device)
+        columns = torch.arange(hidden.shape[1], device=told.device)
+        bits = _mix(_mix(_mix(~seed) + _places(batch)).unsqueeze(1) + columns)
+        uniform = (bits >> 40).to(hidden.dtype) / (1 << 24) + 0.5
+        return States(told, hidden + torch.special.ndtri(uniform.clamp(1e-6, 1 - 1e-6)), cell)
+
     @property
     def max_values(self) -> int | None:
         """The largest K it can take: any."""

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from outgrow.csp import LiftedCSP
 from outgrow.errors import InputError
-from outgrow.puzzles.drawing import BROKEN, color_of, svg_document, svg_line, svg_text
-from outgrow.puzzles.instance import Format, Instance, Puzzle, Span, Values, neq
+from outgrow.puzzles.drawing import BROKEN, color_of, svg_document, svg_line, svg_strength, svg_text
+from outgrow.puzzles.instance import Confidence, Format, Instance, Puzzle, Span, Values, neq
 from outgrow.puzzles.reading import Reader, Text, shorten
 
 __all__ = ["FORMS", "MAX_COLORS", "MAX_NODES", "PUZZLE", "build", "read_side"]
@@ -279,7 +279,8 @@ def _layout(instance: Instance) -> npt.NDArray[np.float64]:
     return (place - low) / np.maximum(high - low, 1e-9)
 
 
-def _draw_svg(instance: Instance, values: Values) -> str:
+def _draw_svg(instance: Instance, values: Values, confidence: Confidence | None = None) -> str:
+    strength = svg_strength(values, confidence)
     count = len(values)
     side = min(1600.0, 120 + 60 * math.sqrt(count))
     place = 24 + _layout(instance) * (side - 48)
@@ -292,7 +293,12 @@ def _draw_svg(instance: Instance, values: Values) -> str:
         x, y = np.round(place[i], 2).tolist()
         fill = color_of(v - 1, instance.size) if v else "white"
         width = 2.5 if instance.givens[i] else 1
-        parts.append(f'<circle cx="{x:g}" cy="{y:g}" r="12" fill="{fill}" stroke="#333" stroke-width="{width}"/>')
+        faint = f' fill-opacity="{strength[i]:.2f}"' if v and strength[i] < 1 else ""
+        if faint:
+            parts.append(f'<circle cx="{x:g}" cy="{y:g}" r="12" fill="white"/>')
+        parts.append(
+            f'<circle cx="{x:g}" cy="{y:g}" r="12" fill="{fill}"{faint} stroke="#333" stroke-width="{width}"/>'
+        )
         parts.append(svg_text(x, y, str(i + 1), "given" if instance.givens[i] else "", size=10))
     return svg_document(side, side, parts)
 

@@ -8,9 +8,19 @@ from html import escape
 
 import numpy as np
 
-from outgrow.puzzles.instance import Instance, Values
+from outgrow.puzzles.instance import Confidence, Instance, Values
 
-__all__ = ["BROKEN", "CELL", "cell_roles", "color_of", "svg_document", "svg_line", "svg_row", "svg_text"]
+__all__ = [
+    "BROKEN",
+    "CELL",
+    "cell_roles",
+    "color_of",
+    "svg_document",
+    "svg_line",
+    "svg_row",
+    "svg_strength",
+    "svg_text",
+]
 
 CELL = 36  # side of a cell in pixels
 BROKEN = "#d1242f"  # the ink of what breaks a rule
@@ -54,13 +64,19 @@ def svg_row(drawings: Sequence[str], height: float) -> str:
     return svg_document(len(drawings) * (height + 10) - 10, height, parts)
 
 
-def svg_text(x: float, y: float, text: str, role: str, size: float = 18) -> str:
+def svg_text(x: float, y: float, text: str, role: str, size: float = 18, opacity: float = 1.0) -> str:
     """Text centered on a point."""
     weight = ' font-weight="bold"' if role == "given" else ""
+    weight += f' fill-opacity="{opacity:.2f}"' if opacity < 1 else ""
     return (
         f'<text x="{x:g}" y="{y + 0.35 * size:g}" font-family="sans-serif" font-size="{size:g}"{weight} '
         f'fill="{_INK.get(role, "#1a1a1a")}" text-anchor="middle">{escape(text)}</text>'
     )
+
+
+def svg_strength(values: Values, confidence: Confidence | None) -> list[float]:
+    """How strongly each value is drawn: fully, or as sure as it is."""
+    return [1.0] * len(values) if confidence is None else np.clip(confidence, 0.0, 1.0).tolist()
 
 
 def svg_line(start: tuple[float, float], end: tuple[float, float], width: float, ink: str = "#333") -> str:

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from outgrow.csp import GroundCSP, Groups, LiftedCSP
-from outgrow.puzzles.drawing import CELL, cell_roles, svg_document, svg_line, svg_text
-from outgrow.puzzles.instance import Format, Instance, Puzzle, Span, Values, neq
+from outgrow.puzzles.drawing import CELL, cell_roles, svg_document, svg_line, svg_strength, svg_text
+from outgrow.puzzles.instance import Confidence, Format, Instance, Puzzle, Span, Values, neq
 from outgrow.puzzles.reading import MAX_LINE, Reader, Text, shorten
 from outgrow.puzzles.sudoku import name_cell, read_board
 
@@ -352,7 +352,8 @@ def _to_json(instance: Instance, values: Values) -> str:
     return json.dumps({"puzzle": "futoshiki", "size": size, "givens": values.tolist(), "less": less})
 
 
-def _draw_svg(instance: Instance, values: Values) -> str:
+def _draw_svg(instance: Instance, values: Values, confidence: Confidence | None = None) -> str:
+    strength = svg_strength(values, confidence)
     size, step, roles = instance.size, CELL * 1.5, cell_roles(instance, values)
     parts: list[str] = []
 
@@ -366,7 +367,7 @@ def _draw_svg(instance: Instance, values: Values) -> str:
             f'<rect x="{x - half:g}" y="{y - half:g}" width="{CELL}" height="{CELL}" fill="none" stroke="#333" stroke-width="1.5"/>'
         )
         if v:
-            parts.append(svg_text(x, y, str(v), roles[i]))
+            parts.append(svg_text(x, y, str(v), roles[i], opacity=strength[i]))
     for low, high in sorted(_less(instance)):
         (x1, y1), (x2, y2) = center(low), center(high)
         dx, dy = np.sign(x2 - x1), np.sign(y2 - y1)

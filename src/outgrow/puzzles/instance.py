@@ -14,9 +14,10 @@ from outgrow.csp import GroundCSP, LiftedCSP, Verdict, judge
 if TYPE_CHECKING:
     from outgrow.puzzles.reading import Reader
 
-__all__ = ["Format", "Instance", "Puzzle", "Restore", "Span", "Values", "neq"]
+__all__ = ["Confidence", "DrawSvg", "Format", "Instance", "Puzzle", "Restore", "Span", "Values", "neq"]
 
 Values = npt.NDArray[np.int16]
+Confidence = npt.NDArray[np.floating]
 Span = tuple[str, str]  # text and its role: 'given', 'found', 'empty', 'rule', 'sign', 'color-N'
 
 
@@ -30,7 +31,7 @@ class Instance:
     """A ground CSP with givens, and what is needed to write it down again.
 
     Attributes:
-        puzzle: the registered name, 'sudoku'.
+        puzzle: the registered name, 'sudoku'; '' for a problem of one's own.
         csp: V variables, K values, the facts.
         givens: (V,) values 1..K, 0 where the solver has to find one.
         shape: Sudoku: box rows and columns; Futoshiki: the side; coloring: the number of nodes.
@@ -42,10 +43,15 @@ class Instance:
     puzzle: str
     csp: GroundCSP
     givens: Values
-    shape: tuple[int, ...]
+    shape: tuple[int, ...] = ()
     notation: str = ""
     notes: tuple[str, ...] = ()
     source: str = ""
+
+    @classmethod
+    def of(cls, csp: GroundCSP, givens: npt.ArrayLike) -> Instance:
+        """A problem of one's own, to be solved with the rest: `Solver(weights).solve(Instance.of(csp, givens))`."""
+        return cls("", csp, csp.assignment(np.asarray(givens)))
 
     @property
     def size(self) -> int:
@@ -84,6 +90,12 @@ class Restore(Protocol):
     ) -> Instance: ...
 
 
+class DrawSvg(Protocol):
+    """Draws an assignment as an SVG file."""
+
+    def __call__(self, instance: Instance, values: Values, confidence: Confidence | None = None) -> str: ...
+
+
 @dataclass(frozen=True)
 class Puzzle:
     """A lifted CSP (in one or more forms) plus text formats.
@@ -99,7 +111,7 @@ class Puzzle:
         examples: texts, one puzzle each; the contract test runs over them.
         name_variable: what people call a variable: 'row 1 column 4'.
         draw: an assignment as rows of spans for the terminal.
-        draw_svg: the same as a picture.
+        draw_svg: the same as a picture; with how sure each value is, it is drawn so strongly.
     """
 
     name: str
@@ -112,7 +124,7 @@ class Puzzle:
     examples: tuple[str, ...]
     name_variable: Callable[[Instance, int], str]
     draw: Callable[[Instance, Values], list[list[Span]]]
-    draw_svg: Callable[[Instance, Values], str]
+    draw_svg: DrawSvg
 
     def format(self, name: str) -> Format:
         """The format of that name."""

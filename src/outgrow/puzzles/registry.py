@@ -11,7 +11,7 @@ from outgrow.puzzles import coloring, futoshiki, sudoku
 from outgrow.puzzles.instance import Instance, Puzzle
 from outgrow.puzzles.reading import MAX_LINE, MAX_LINES, Options, Text, read_json
 
-__all__ = ["PUZZLES", "find_conflict", "get_puzzle", "parse", "parse_one", "render"]
+__all__ = ["PUZZLES", "find_conflict", "get_puzzle", "name_variable", "parse", "parse_one", "render"]
 
 # Sudoku comes last: it takes any text that nothing else claims.
 PUZZLES: dict[str, Puzzle] = {p.name: p for p in (coloring.PUZZLE, futoshiki.PUZZLE, sudoku.PUZZLE)}
@@ -77,17 +77,27 @@ def render(
     return chosen.render(instance, values)
 
 
+def name_variable(instance: Instance, variable: int) -> str:
+    """What people call a variable of a puzzle; in a problem of one's own, its number from 0.
+
+    >>> name_variable(parse_one("1.....3..4.....2"), 5)
+    'row 2 column 2'
+    """
+    if instance.puzzle not in PUZZLES:
+        return f"variable {variable}"
+    return PUZZLES[instance.puzzle].name_variable(instance, variable)
+
+
 def find_conflict(instance: Instance) -> str | None:
     """Why the givens cannot all be right: two of them that break a rule between them."""
     verdict = judge(instance.csp, instance.givens)
     if not verdict.broken:
         return None
     first = verdict.broken[0]
-    place = get_puzzle(instance.puzzle).name_variable
     predicate = first.constraint.split("(", 1)[0]
     x, y = int(instance.givens[first.x]), int(instance.givens[first.y])
     more = f" (and {len(verdict.broken) - 1} more)" if len(verdict.broken) > 1 else ""
     return (
-        f"a given breaks a rule: {place(instance, first.x)} is {x} and {place(instance, first.y)} is {y}, "
+        f"a given breaks a rule: {name_variable(instance, first.x)} is {x} and {name_variable(instance, first.y)} is {y}, "
         f"against '{predicate}'{more}"
     )

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from outgrow.csp import GroundCSP, Groups, LiftedCSP
 from outgrow.errors import InputError
-from outgrow.puzzles.drawing import CELL, cell_roles, svg_document, svg_line, svg_text
-from outgrow.puzzles.instance import Format, Instance, Puzzle, Span, Values, neq
+from outgrow.puzzles.drawing import CELL, cell_roles, svg_document, svg_line, svg_strength, svg_text
+from outgrow.puzzles.instance import Confidence, Format, Instance, Puzzle, Span, Values, neq
 from outgrow.puzzles.reading import MAX_LINE, Reader, Text, shorten
 
 __all__ = ["FORMS", "MAX_SIZE", "PUZZLE", "SYMBOLS", "box_shape", "build", "name_cell", "read_board"]
@@ -560,7 +560,8 @@ def _draw(instance: Instance, values: Values, plain: bool = False) -> list[list[
     return lines
 
 
-def _draw_svg(instance: Instance, values: Values) -> str:
+def _draw_svg(instance: Instance, values: Values, confidence: Confidence | None = None) -> str:
+    strength = svg_strength(values, confidence)
     size, (height, width) = instance.size, instance.shape
     edge = size * CELL
     symbols, roles = _symbols(instance, values), cell_roles(instance, values)
@@ -573,7 +574,7 @@ def _draw_svg(instance: Instance, values: Values) -> str:
         if v:
             row, column = divmod(i, size)
             x, y = 10 + (column + 0.5) * CELL, 10 + (row + 0.5) * CELL
-            parts.append(svg_text(x, y, symbols[i], roles[i]))
+            parts.append(svg_text(x, y, symbols[i], roles[i], opacity=strength[i]))
     return svg_document(edge + 20, edge + 20, parts)
 
 

@@ -1,5 +1,23 @@
 """Steps of message passing -> assignments, by the verdict."""
 
-from outgrow.solve.neural import Answer, restate, solve_batch
+from __future__ import annotations
 
-__all__ = ["Answer", "restate", "solve_batch"]
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from outgrow.solve.answer import Answer
+from outgrow.solve.solver import Solver
+
+if TYPE_CHECKING:
+    from outgrow.solve.neural import Frame, Proposal, restate, solve_batch
+
+__all__ = ["Answer", "Frame", "Proposal", "Solver", "restate", "solve_batch"]
+
+# Imported when they are first asked for: they need torch, and the exact solver does not.
+_LATER = {"Frame", "Proposal", "restate", "solve_batch"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(importlib.import_module("outgrow.solve.neural"), name)
+    raise AttributeError(f"module 'outgrow.solve' has no attribute {name!r}")

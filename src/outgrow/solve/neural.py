@@ -18,7 +18,7 @@ from outgrow.models import Model
 from outgrow.puzzles import PUZZLES, Instance, get_puzzle
 from outgrow.solve.attempts import attempt, check_restart
 
-__all__ = ["Answer", "restate", "solve_batch"]
+__all__ = ["Frame", "Proposal", "restate", "solve_batch", "trace"]
 
 _MAX_STEPS = 100_000
 # Entries of the largest table of neighbors in a batch, nodes x degree, 8 bytes each: a 36x36 Sudoku by its neighbors has 5 million and
@@ -34,8 +34,8 @@ def _no_progress(done: int) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
-    """What a model says of a puzzle.
+class Proposal:
+    """What a model says of a puzzle, right or not.
 
     Attributes:
         assignment: (V,) values 1..K; givens are as they were given, whatever the model makes of them.
@@ -52,6 +52,23 @@ class Answer:
     seconds: float
 
 
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """A model's beliefs after a step.
+
+    Attributes:
+        step: from 1.
+        beliefs: (V, K) the probability of each value of a variable; 1 and 0 where it is given.
+        assignment: (V,) the best value of each.
+        solved: the verdict on that.
+    """
+
+    step: int
+    beliefs: npt.NDArray[np.float32]
+    assignment: npt.NDArray[np.int16]
+    solved: bool
+
+
 def solve_batch(
     model: Model,
     instances: Sequence[Instance],
@@ -61,11 +78,11 @@ def solve_batch(
     device: torch.device | str = "cpu",
     nodes: int | None = None,
     progress: Progress = _no_progress,
-) -> list[Answer]:
+) -> list[Proposal]:
     """An answer for each puzzle, in order; they may be of different sizes.
 
     After every step of message passing the verdict is asked, and a puzzle's answer is the first one that it calls solved; else the one after
-    the last step. With `restart`, those that are not solved start over with other marks after every so many steps. `nodes` bounds the (variable, value) nodes that are computed at a time, and a single puzzle may have more; `progress` is told
+    the last step. With `restart`, those that are not solved start over in another way after every so many steps. `nodes` bounds the (variable, value) nodes that are computed at a time, and a single puzzle may have more; `progress` is told
     how many puzzles are done.
 
     >>> from outgrow.models import BinarizedConfig, build_model
@@ -78,18 +95,57 @@ def solve_batch(
     """
     if not 1 <= steps <= _MAX_STEPS:
         raise OutgrowError(f"{steps} steps; 1 to {_MAX_STEPS:,} are possible")
-    check_restart(model, restart)
+    check_restart(restart)
     if not instances:
         return []
     seen = _fit(model, instances)
     model = model.to(device).eval()
     puzzles = Puzzles.of_instances(seen)
-    answers: list[Answer] = []
+    answers: list[Proposal] = []
     for part in _portions([i.csp for i in seen], nodes or _NODES.get(torch.device(device).type, 1 << 15)):
         with torch.no_grad(), memory_errors("puzzles of this size need a device with more, or the exact solver"):
             answers += _solve_part(model, puzzles, part, [instances[i] for i in part], steps, restart or steps, device)
         progress(len(answers))
     return answers
+
+
+def trace(
+    model: Model, instance: Instance, steps: int, *, number: int = 0, device: torch.device | str = "cpu"
+) -> Iterator[Frame]:
+    """The beliefs after every step of one attempt (0 is the one that `solve_batch` makes first), until the verdict holds.
+
+    >>> from outgrow.models import BinarizedConfig, build_model
+    >>> from outgrow.puzzles import parse_one
+    >>> puzzle = parse_one("1.....3..4.....2")
+    >>> model = build_model(Schema.of(puzzle.csp), BinarizedConfig(width=8))  # untrained
+    >>> [frame.beliefs.shape for frame in trace(model, puzzle, steps=2)]
+    [(16, 4), (16, 4)]
+    """
+    if not 1 <= steps <= _MAX_STEPS:
+        raise OutgrowError(f"{steps} steps; 1 to {_MAX_STEPS:,} are possible")
+    seen = _fit(model, [instance])
+    return _trace(model.to(device).eval(), seen, instance, steps, number, device)
+
+
+def _trace(
+    model: Model, seen: list[Instance], instance: Instance, steps: int, number: int, device: torch.device | str
+) -> Iterator[Frame]:
+    batch = Puzzles.of_instances(seen).batch([0], device)
+    run = attempt(model, batch, number, steps)
+    for step in range(1, steps + 1):
+        with torch.no_grad():  # not around the yield: what the caller does is the caller's
+            scores = next(run).float()
+            beliefs = torch.where(
+                batch.givens.unsqueeze(1) > 0,
+                torch.nn.functional.one_hot((batch.givens - 1).clamp(min=0), scores.shape[1]).float(),
+                scores.softmax(1),
+            )
+            values = torch.where(batch.givens > 0, batch.givens, scores.argmax(1) + 1)
+        said = values.cpu().numpy().astype(np.int16)
+        solved = bool(_judge([instance], [said])[0])
+        yield Frame(step, beliefs.cpu().numpy(), said, solved)
+        if solved:
+            return
 
 
 def restate(instance: Instance, form: str) -> Instance:
@@ -113,9 +169,9 @@ def _solve_part(
     steps: int,
     length: int,
     device: torch.device | str,
-) -> list[Answer]:
+) -> list[Proposal]:
     """Attempts of so many steps, as long as there are any left: the first with all puzzles, the next with those not solved."""
-    answers: list[Answer] = []
+    answers: list[Proposal] = []
     left = list(range(len(part)))
     for number, begin in enumerate(range(0, steps, length)):
         batch = puzzles.batch([part[k] for k in left], device)
@@ -132,7 +188,7 @@ def _solve_part(
     return answers
 
 
-def _solve(model: Model, batch: Batch, instances: Sequence[Instance], steps: int, number: int) -> list[Answer]:
+def _solve(model: Model, batch: Batch, instances: Sequence[Instance], steps: int, number: int) -> list[Proposal]:
     """An attempt at the puzzles of one batch. They are judged as they were stated, not as the model sees them."""
     began = time.perf_counter()
     found: dict[int, tuple[npt.NDArray[np.int16], bool, int, npt.NDArray[np.float32]]] = {}
@@ -154,7 +210,7 @@ def _solve(model: Model, batch: Batch, instances: Sequence[Instance], steps: int
             break
     seconds = time.perf_counter() - began
     cost = [v * k for v, k in batch.sizes]
-    return [Answer(*found[i], seconds * cost[i] / max(sum(cost), 1)) for i in range(len(instances))]
+    return [Proposal(*found[i], seconds * cost[i] / max(sum(cost), 1)) for i in range(len(instances))]
 
 
 def _judge(instances: Sequence[Instance], assignments: Sequence[npt.NDArray[np.integer]]) -> npt.NDArray[np.bool_]:

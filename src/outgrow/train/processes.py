@@ -12,8 +12,9 @@ import torch
 from torch import distributed
 
 from outgrow.errors import OutgrowError
+from outgrow.models import choose_device
 
-__all__ = ["Processes", "choose_device", "products", "start_processes", "stop_processes"]
+__all__ = ["Processes", "products", "start_processes", "stop_processes"]
 
 
 @dataclass(frozen=True)
@@ -61,16 +62,6 @@ def products(precision: str) -> Iterator[None]:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
-
-
-def choose_device(name: str | None) -> torch.device:
-    """The device asked for, or a GPU if there is one."""
-    try:
-        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
-        torch.zeros(1, device=device).item()
-    except (RuntimeError, AssertionError) as error:
-        raise OutgrowError(f"device {name!r} cannot be used here ({str(error).splitlines()[0]})") from None
-    return device
 
 
 def start_processes(device: str | None = None) -> Processes:
