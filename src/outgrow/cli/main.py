@@ -19,6 +19,7 @@ _COMMANDS = {
     "convert": "Rewrite puzzles in another format.",
     "data": "List, build and verify data sets.",
     "evaluate": "Board and pointwise accuracy of trained weights.",
+    "export": "Write solved puzzles as CSV or JSON lines.",
     "generate": "Make puzzles with certified solutions.",
     "plot": "Draw the curves of training runs, or results.",
     "show": "Draw puzzles in the terminal or as SVG.",

@@ -3,6 +3,7 @@
 from outgrow.graphs.batch import Batch, GroupTables, Puzzles
 from outgrow.graphs.binarized import BinarizedGraph, binarize
 from outgrow.graphs.grouped import GroupedGraph, NodeGroups, group_nodes
+from outgrow.graphs.hetero import to_hetero
 from outgrow.graphs.multivalued import MultivaluedGraph, multivalue
 from outgrow.graphs.schema import Schema
 
@@ -18,4 +19,5 @@ __all__ = [
     "binarize",
     "group_nodes",
     "multivalue",
+    "to_hetero",
 ]

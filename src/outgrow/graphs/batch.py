@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from outgrow.csp import GroundCSP, constraint_graph, relation_graph
-from outgrow.data import Dataset
+from outgrow.data import Dataset, Examples
 from outgrow.errors import OutgrowError
 from outgrow.graphs.schema import Schema
 from outgrow.kernels import Neighbors
@@ -176,7 +176,7 @@ class Puzzles:
         return cls([i.csp for i in found], [i.givens for i in found])
 
     @classmethod
-    def of_datasets(cls, datasets: Sequence[Dataset], form: str, limit: int | None = None) -> Puzzles:
+    def of_datasets(cls, datasets: Sequence[Dataset | Examples], form: str, limit: int | None = None) -> Puzzles:
         """Every puzzle of the sets (the first `limit` of each), in that form, with its solution."""
         chosen = [(d, i) for d in datasets for i in range(min(len(d), limit or len(d)))]
         instances = [d.instance(i, form=form) for d, i in chosen]

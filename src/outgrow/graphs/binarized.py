@@ -32,6 +32,7 @@ class BinarizedGraph:
         node: (V, K) the node of each variable and value, any node where a variable has fewer values than K; None if they are
             simply counted up.
         marks: (N, C) numbers by which nodes can be told apart, if the model asks for them.
+        soft: (N, 3) in place of `known`, how far each node is UNASSIGNED, RULED_OUT and ASSIGNED; they sum to 1.
     """
 
     batch: Batch
@@ -40,6 +41,7 @@ class BinarizedGraph:
     relation: tuple[Neighbors, ...]
     node: Tensor | None
     marks: Tensor | None = field(default=None, kw_only=True)
+    soft: Tensor | None = field(default=None, kw_only=True)
 
     def by_variable(self, scores: Tensor) -> Tensor:
         """Scores (N,) as (V, K), minus infinity for values a variable does not have."""

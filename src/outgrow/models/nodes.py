@@ -111,7 +111,10 @@ class NodeModel(nn.Module, ABC, Generic[Graph]):
         """The states before the first step: the first messages tell the inputs."""
         unassigned, ruled_out, assigned = self.inputs.weight[:_KINDS]
         known = graph.known.unsqueeze(1)
-        told = torch.where(known == UNASSIGNED, unassigned, torch.where(known == RULED_OUT, ruled_out, assigned))
+        if graph.soft is None:
+            told = torch.where(known == UNASSIGNED, unassigned, torch.where(known == RULED_OUT, ruled_out, assigned))
+        else:
+            told = graph.soft.to(unassigned.dtype) @ self.inputs.weight[:_KINDS]
         if graph.marks is not None:
             told = told + graph.marks.to(told.dtype) @ self.inputs.weight[_KINDS:]
         return add_noise(States(told, torch.zeros_like(told), torch.zeros_like(told)), noise)
@@ -122,7 +125,8 @@ class NodeModel(nn.Module, ABC, Generic[Graph]):
         """Step after step, the states and the scores (V, K): logits of 'this variable has this value'. With `noise`, a step leaves
         hidden states with so much of it."""
         told, hidden, cell = _alike(start or self.start(graph))
-        which = functional.one_hot(graph.known, _KINDS).to(told.dtype)
+        which = functional.one_hot(graph.known, _KINDS) if graph.soft is None else graph.soft
+        which = which.to(told.dtype)
         if graph.marks is not None:
             which = torch.cat([which, graph.marks.to(told.dtype)], dim=1)
         spare = -which.shape[1] % _MULTIPLE

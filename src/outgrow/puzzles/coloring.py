@@ -16,7 +16,7 @@ from outgrow.puzzles.drawing import BROKEN, color_of, svg_document, svg_line, sv
 from outgrow.puzzles.instance import Confidence, Format, Instance, Puzzle, Span, Values, neq
 from outgrow.puzzles.reading import Reader, Text, shorten
 
-__all__ = ["FORMS", "MAX_COLORS", "MAX_NODES", "PUZZLE", "build", "read_side"]
+__all__ = ["FORMS", "MAX_COLORS", "MAX_NODES", "PUZZLE", "build", "from_networkx", "read_side"]
 
 MAX_COLORS = 1_000
 MAX_NODES = 100_000
@@ -39,6 +39,37 @@ def build(
     both = np.concatenate([edges, edges[:, ::-1]])
     csp = FORMS[form].ground(variables=len(givens), values=colors, facts={"edge": both})
     return Instance("coloring", csp, csp.assignment(givens), (len(givens),), notes=notes)
+
+
+def from_networkx(graph: Any, colors: int, given: str = "color") -> Instance:
+    """A networkx graph to color with that many colors; nodes that have an attribute `given` keep it, a color from 1 on.
+
+    Variables are in the order of `graph.nodes`, so `dict(zip(graph.nodes, answer.assignment.tolist()))` is the coloring. Directions and
+    parallel edges make no difference.
+
+    >>> import networkx
+    >>> puzzle = from_networkx(networkx.petersen_graph(), colors=3)
+    >>> puzzle.size, puzzle.csp.num_variables, len(puzzle.csp.pairs["edge"])
+    (3, 10, 30)
+    """
+    number = {node: i for i, node in enumerate(graph.nodes)}
+    if not number:
+        raise ValueError("a graph without nodes")
+    if not 1 <= colors <= MAX_COLORS or len(number) > MAX_NODES:
+        raise ValueError(
+            f"{len(number):,} nodes and {colors:,} colors; up to {MAX_NODES:,} and {MAX_COLORS:,} are possible"
+        )
+    edges = {(min(x, y), max(x, y)) for x, y in ((number[a], number[b]) for a, b in graph.edges())}
+    if any(x == y for x, y in edges):
+        raise ValueError(f"node {next(n for n, i in number.items() if (i, i) in edges)!r} has an edge to itself")
+    givens = np.zeros(len(number), dtype=np.int64)
+    for node, color in graph.nodes(data=given):
+        if color is None:
+            continue
+        if isinstance(color, bool) or not isinstance(color, int | np.integer) or not 1 <= color <= colors:
+            raise ValueError(f"node {node!r} is given {color!r}; colors are whole numbers from 1 to {colors}")
+        givens[number[node]] = color
+    return build(np.array(sorted(edges), dtype=np.int64).reshape(-1, 2), givens, colors)
 
 
 def _restore(

@@ -19,7 +19,7 @@ from outgrow.puzzles.drawing import CELL, cell_roles, svg_document, svg_line, sv
 from outgrow.puzzles.instance import Confidence, Format, Instance, Puzzle, Span, Values, neq
 from outgrow.puzzles.reading import MAX_LINE, Reader, Text, shorten
 
-__all__ = ["FORMS", "MAX_SIZE", "PUZZLE", "SYMBOLS", "box_shape", "build", "name_cell", "read_board"]
+__all__ = ["FORMS", "MAX_SIZE", "PUZZLE", "SYMBOLS", "box_shape", "build", "from_array", "name_cell", "read_board"]
 
 MAX_SIZE = 36
 
@@ -78,6 +78,27 @@ def build(
         raise ValueError(f"boxes of {rows}x{columns}: a Sudoku has 1 to {MAX_SIZE} values")
     csp = _ground(rows, columns, form)
     return Instance("sudoku", csp, csp.assignment(givens), (rows, columns), notation, notes)
+
+
+def from_array(board: npt.ArrayLike, box: tuple[int, int] | None = None) -> Instance:
+    """A Sudoku from an array (K, K), 0 for an empty cell; boxes of `box` rows and columns, by default the squarest that fit.
+
+    >>> from_array([[1, 0, 0, 0], [0, 0, 3, 0], [0, 4, 0, 0], [0, 0, 0, 2]]).shape
+    (2, 2)
+    """
+    cells = np.asarray(board)
+    if cells.ndim != 2 or cells.shape[0] != cells.shape[1] or not 1 <= len(cells) <= MAX_SIZE:
+        raise ValueError(f"a board is (K, K) with K from 1 to {MAX_SIZE}, not {cells.shape}")
+    size = len(cells)
+    shape = box_shape(size) if box is None else box
+    if shape is None:
+        raise ValueError(f"a board of size {size} has no boxes of its own; name them")
+    rows, columns = shape
+    if rows * columns != size:
+        raise ValueError(f"boxes of {rows}x{columns} do not make a board of size {size}")
+    if not np.issubdtype(cells.dtype, np.integer) or cells.min() < 0 or cells.max() > size:
+        raise ValueError(f"values are whole numbers from 0 to {size}")
+    return build(rows, columns, cells.astype(np.int64).ravel())
 
 
 SYMBOLS = "123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"

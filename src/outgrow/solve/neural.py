@@ -18,7 +18,7 @@ from outgrow.models import Model
 from outgrow.puzzles import PUZZLES, Instance, get_puzzle
 from outgrow.solve.attempts import attempt, check_restart
 
-__all__ = ["Frame", "Proposal", "restate", "solve_batch", "trace"]
+__all__ = ["Frame", "Proposal", "fit", "restate", "solve_batch", "trace"]
 
 _MAX_STEPS = 100_000
 # Entries of the largest table of neighbors in a batch, nodes x degree, 8 bytes each: a 36x36 Sudoku by its neighbors has 5 million and
@@ -98,7 +98,7 @@ def solve_batch(
     check_restart(restart)
     if not instances:
         return []
-    seen = _fit(model, instances)
+    seen = fit(model, instances)
     model = model.to(device).eval()
     puzzles = Puzzles.of_instances(seen)
     answers: list[Proposal] = []
@@ -123,7 +123,7 @@ def trace(
     """
     if not 1 <= steps <= _MAX_STEPS:
         raise OutgrowError(f"{steps} steps; 1 to {_MAX_STEPS:,} are possible")
-    seen = _fit(model, [instance])
+    seen = fit(model, [instance])
     return _trace(model.to(device).eval(), seen, instance, steps, number, device)
 
 
@@ -244,7 +244,7 @@ def _degree(csp: GroundCSP) -> int:
     return max(csp.num_values, *ends)
 
 
-def _fit(model: Model, instances: Sequence[Instance]) -> list[Instance]:
+def fit(model: Model, instances: Sequence[Instance]) -> list[Instance]:
     """The puzzles in the lifted form that the model was built for; refuses those it cannot take."""
     forms: dict[tuple[str, int, int], str | None] = {}
     seen: list[Instance] = []

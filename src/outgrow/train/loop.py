@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from outgrow.data import Dataset, find_dataset
+from outgrow.data import Dataset, Examples, find_dataset
 from outgrow.errors import DamagedFile, OutgrowError, memory_errors
 from outgrow.graphs import Batch, Puzzles
 from outgrow.models import Model, build_model
@@ -92,7 +92,7 @@ def train(
     *,
     resume: bool = False,
     device: str | None = None,
-    datasets: Mapping[str, Dataset] | None = None,
+    datasets: Mapping[str, Dataset | Examples] | None = None,
     watch: Watch = lambda event: None,
 ) -> Trained:
     """Trains a model and writes weights, log and checkpoints into the folder `run`.
@@ -121,7 +121,7 @@ class _Trainer:
         recipe: Recipe,
         run: Path,
         processes: Processes,
-        datasets: Mapping[str, Dataset],
+        datasets: Mapping[str, Dataset | Examples],
         watch: Watch,
         resume: bool,
     ) -> None:
@@ -598,7 +598,7 @@ def validate(
     return Validation(solved / len(puzzles), right / len(puzzles), loss / len(puzzles))
 
 
-def _check_sets(recipe: DataRecipe, found: Mapping[str, Dataset]) -> None:
+def _check_sets(recipe: DataRecipe, found: Mapping[str, Dataset | Examples]) -> None:
     """One model learns one kind of puzzle, in a form that it has, and is not chosen on what tests it."""
     first = next(iter(found))
     for name, dataset in found.items():
@@ -606,7 +606,7 @@ def _check_sets(recipe: DataRecipe, found: Mapping[str, Dataset]) -> None:
             raise OutgrowError(
                 f"{first} holds {found[first].puzzle}, {name} {dataset.puzzle}; a model learns one of them"
             )
-        forms = get_puzzle(dataset.puzzle).forms
+        forms = get_puzzle(dataset.puzzle).forms if dataset.puzzle else [recipe.form]
         if recipe.form not in forms:
             raise OutgrowError(f"data.form is {recipe.form!r}; {dataset.puzzle} has {', '.join(forms)}")
     for name in recipe.valid:
