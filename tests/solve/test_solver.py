@@ -190,6 +190,17 @@ def test_any_board_at_all(values: list[int]) -> None:
         assert puzzle.judge(answer.assignment).solved
 
 
+def test_what_is_too_large_for_a_network_is_left_to_the_exact_solver() -> None:
+    star = np.stack([np.zeros(5999, dtype=int), np.arange(1, 6000)], axis=1)
+    puzzle = build_graph(star, np.zeros(6000, dtype=int), 2)
+    answer = Solver().solve(puzzle)
+    assert (answer.status, answer.source, answer.steps) == ("solved", "exact", 0)
+    with pytest.raises(
+        OutgrowError, match="6,000 variables, 2 values and up to 5,999 neighbors are too many for a network"
+    ):
+        Solver(guarantee=False).solve(puzzle)
+
+
 # ---- one's own
 
 

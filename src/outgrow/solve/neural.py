@@ -18,7 +18,7 @@ from outgrow.models import Model
 from outgrow.puzzles import PUZZLES, Instance, get_puzzle
 from outgrow.solve.attempts import attempt, check_restart
 
-__all__ = ["Frame", "Proposal", "fit", "restate", "solve_batch", "trace"]
+__all__ = ["Frame", "Proposal", "fit", "restate", "solve_batch", "too_large", "trace"]
 
 _MAX_STEPS = 100_000
 # Entries of the largest table of neighbors in a batch, nodes x degree, 8 bytes each: a 36x36 Sudoku by its neighbors has 5 million and
@@ -253,14 +253,24 @@ def fit(model: Model, instances: Sequence[Instance]) -> list[Instance]:
         if key not in forms:
             forms[key] = _form(model, instance)
         form = forms[key]
-        cost = instance.csp.num_variables * instance.size * _degree(instance.csp)
-        if cost > _MOST:
-            raise OutgrowError(
-                f"{_name(instance)}: {instance.csp.num_variables:,} variables, {instance.size:,} values and up to "
-                f"{_degree(instance.csp):,} neighbors are too many for a network; use the exact solver"
-            )
+        if too_large(instance):
+            raise OutgrowError(f"{_name(instance)}: {too_large(instance)}; use the exact solver")
         seen.append(instance if form is None else restate(instance, form))
     return seen
+
+
+def too_large(instance: Instance) -> str:
+    """Why a puzzle is too large for a network; '' if it is not."""
+    nodes = instance.csp.num_variables * instance.size
+    if nodes * max(instance.csp.num_variables, instance.size) <= _MOST:  # whatever its facts are
+        return ""
+    degree = _degree(instance.csp)
+    if nodes * degree <= _MOST:
+        return ""
+    return (
+        f"{instance.csp.num_variables:,} variables, {instance.size:,} values and up to {degree:,} neighbors "
+        "are too many for a network"
+    )
 
 
 def _form(model: Model, instance: Instance) -> str | None:

@@ -217,7 +217,7 @@ class Solver:
             if conflict:
                 spent = time.monotonic() - began
                 answers[i] = Answer(instance, "unsatisfiable", "exact", None, 0, spent, reason=conflict)
-            elif self._neural:
+            elif self._neural and not (self._guarantee and self._too_large(instance)):
                 network = self.network_for(instance)
                 key = (instance.puzzle, network.steps(instance.size), network.restarts(instance.size))
                 together.setdefault(key, []).append(i)
@@ -237,6 +237,12 @@ class Solver:
             for i, proposal in zip(members, proposals, strict=True):
                 answers[i] = self._finish(_check(instances[i], proposal))
         return [answers[i] for i in range(len(instances))]
+
+    def _too_large(self, instance: Instance) -> bool:
+        """Whether only the exact solver can take it."""
+        from outgrow.solve.neural import too_large
+
+        return bool(too_large(instance))
 
     def _finish(self, answer: Answer) -> Answer:
         """What the exact solver adds, where it was asked to."""
