@@ -1,4 +1,4 @@
-"""The tables of README.md and docs/guide/grouped.md about the weights that come with outgrow and the sets, made from results files.
+"""The tables of README.md and the guide about the weights that come with outgrow and the sets, made from results files.
 
 Each stands between marks, <!-- beyond --> and <!-- /beyond -->, and is written anew in place.
 
@@ -154,9 +154,30 @@ def depth(measured: Sequence[Measured]) -> str:
     return markdown(["set", "puzzles", *ROUNDS, "never"], body)
 
 
+def published(measured: Sequence[Measured]) -> str:
+    """Boards of sgt-puzzles that the shipped networks solve alone."""
+    path = ROOT / "results" / "published.json"
+    try:
+        levels = json.loads(path.read_text())["levels"]
+        body = [
+            [
+                f"`sgt-{level.replace('-', ' --generate N ')}`",
+                about["weights"],
+                f"{about['solved']} of {about['count']}",
+                "-" if about["median_steps"] is None else str(about["median_steps"]),
+                f"{about['seconds'] / about['count']:.1f}",
+            ]
+            for level, about in levels.items()
+        ]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise OutgrowError(f"{path}: not written by benchmarks/published.py ({type(error).__name__})") from None
+    return markdown(["boards", "weights", "solved by the network alone", "median steps", "seconds a board"], body)
+
+
 PLACES: dict[str, list[tuple[str, Callable[[Sequence[Measured]], str]]]] = {
     "README.md": [("beyond", beyond)],
     "docs/guide/grouped.md": [("steps", steps), ("hard", hard), ("first", first), ("probing", depth)],
+    "docs/guide/solve.md": [("published", published)],
 }
 
 

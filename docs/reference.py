@@ -34,7 +34,7 @@ def _sign(found: Any) -> str:
     except (TypeError, ValueError):
         return ""
     # Defaults that are objects have no text that stays the same; types need no quotes.
-    signature = re.sub(r"<factory>|<function [^>]*>|<[^<>]* object at 0x[0-9a-f]+>", "...", signature)
+    signature = re.sub(r"<factory>|<[^=]*? at 0x[0-9a-f]+>", "...", signature)
     return re.sub(r"(: |-> )'([^']*)'", r"\1\2", signature)
 
 

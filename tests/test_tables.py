@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -110,6 +111,8 @@ def test_documents_that_differ_are_found_and_written(
     (tmp_path / "docs" / "guide").mkdir(parents=True)
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "probing.json").write_text('{"sets": {"a": {"0": 5, "4": 2, "never": 1}, "b": {"9": 3}}}')
+    level = {"weights": "w", "count": 4, "solved": 3, "median_steps": 7, "seconds": 2.0}
+    (tmp_path / "results" / "published.json").write_text(json.dumps({"levels": {"solo-3x3db": level}}))
     for name, parts in tables.PLACES.items():
         (tmp_path / name).write_text("".join(f"<!-- {mark} -->\nold\n<!-- /{mark} -->\n" for mark, _ in parts))
     assert tables.main(["--check"]) == 1
@@ -118,6 +121,8 @@ def test_documents_that_differ_are_found_and_written(
     assert "| 90.0 ± 10.0 | 80.0 |" in (tmp_path / "README.md").read_text()
     guide = (tmp_path / "docs" / "guide" / "grouped.md").read_text()
     assert "| `a` | 8 | 62.5 | - | - | 25.0 | - | 12.5 |\n| `b` | 3 | - | - | - | - | 100.0 | - |\n" in guide
+    guide = (tmp_path / "docs" / "guide" / "solve.md").read_text()
+    assert "| `sgt-solo --generate N 3x3db` | w | 3 of 4 | 7 | 0.5 |\n" in guide
     assert tables.main(["--check"]) == 0
     (tmp_path / "README.md").write_text((tmp_path / "README.md").read_text().replace("90.0", "99.0"))
     assert tables.main(["--check"]) == 1

@@ -18,11 +18,12 @@ def write_whole(path: str | Path, content: bytes | Iterable[str]) -> None:
 
     A link stays one, to the new file; a pipe or a device cannot be replaced, and is written to.
     """
-    target = Path(path).resolve()
+    special = _is_special(path)
+    target = Path(path) if special else Path(path).resolve()
     data = content if isinstance(content, bytes) else "".join(content).encode()
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        if target.exists() and not (target.is_file() or target.is_dir()):
+        if special:
             target.write_bytes(data)
             return
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -44,17 +45,18 @@ def stream(path: str | Path) -> Iterator[TextIO]:
 
     A pipe or a device is written to.
     """
-    target = Path(path).resolve()
-    special = target.exists() and not (target.is_file() or target.is_dir())
+    special = _is_special(path)
+    target = Path(path) if special else Path(path).resolve()
     temporary = target if special else target.with_name(f".{target.name}.{os.getpid()}")
     try:
         if target.is_dir():
             raise OutgrowError(f"{path}: is a folder")
-        with open(temporary, "w", encoding="utf-8") as sink:
+        with open(temporary, "w", encoding="utf-8", errors="backslashreplace") as sink:
             try:
                 yield sink
             except KeyboardInterrupt:
-                _take_name(sink, temporary, target, special)
+                if special or sink.tell():  # nothing done is no reason to lose what was there
+                    _take_name(sink, temporary, target, special)
                 raise
             _take_name(sink, temporary, target, special)
     except OSError as error:
@@ -62,6 +64,11 @@ def stream(path: str | Path) -> Iterator[TextIO]:
     finally:
         if not special:
             temporary.unlink(missing_ok=True)
+
+
+def _is_special(path: str | Path) -> bool:
+    """A pipe or a device: /dev/stdout is a link to one that may have no name of its own."""
+    return Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir())
 
 
 def _take_name(sink: TextIO, temporary: Path, target: Path, special: bool) -> None:

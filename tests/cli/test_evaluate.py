@@ -338,7 +338,7 @@ MISTAKES: dict[str, tuple[list[object], str]] = {
     "predictions and limit": (["--predictions", "a.jsonl", "sudoku-4-test", "--limit", "2"], "--limit"),
     "predictions and device": (["--predictions", "a.jsonl", "sudoku-4-test", "--device", "cpu"], "--device"),
     "predictions and a restart": (["--predictions", "a.jsonl", "sudoku-4-test", "--restart", "4"], "--restart"),
-    "a restart without marks": ([BOARDS, "sudoku-4-test", "--steps", "8", "--restart", "4"], "without marks"),
+    "a restart at the end": ([BOARDS, "sudoku-4-test", "--steps", "4", "--restart", "4"], "nothing would start over"),
     "predictions and first steps": (["--predictions", "a.jsonl", "sudoku-4-test", "--first-steps"], "--first-steps or --save"),
     "predictions and save": (["--predictions", "a.jsonl", "sudoku-4-test", "--save", "b.jsonl"], "or --save"),
 }  # fmt: skip

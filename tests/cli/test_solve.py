@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -206,7 +207,7 @@ def test_givens_that_break_a_rule_have_no_solution_and_the_others_are_solved(run
     assert "puzzles.txt:2: a given breaks a rule" in shown.err
     assert [count for count, *_ in told.calls] == [2]
     shown = run(text=CONFLICT, code=2)
-    assert shown.out == ""
+    assert shown.out.startswith("# puzzles.txt:1: has no solution (proven): a given breaks a rule: row 1 column 1 is 1")
     assert len(shown.err.splitlines()) == 1
 
 
@@ -287,7 +288,7 @@ def test_progress_counts_every_puzzle_once(run: Run, told: Told, monkeypatch: py
     monkeypatch.setattr(terminal, "track", track)
     monkeypatch.setattr(solver, "_CHUNK", 5)
     run("--json", text="\n".join([FOUR, NINE, CONFLICT, LATIN, NINE, FOUR, NINE]), code=2)
-    assert seen == [2, 3, 4, 5, 6, 7]  # the one that contradicts itself took no time
+    assert seen == [2, 3, 4, 5, 5, 6, 7, 7]  # the one that contradicts itself took no time; and at the end of each part
 
 
 # ---- which weights, how many steps
@@ -369,6 +370,8 @@ def test_it_starts_over_as_the_weights_were_measured_or_as_it_is_told(run: Run, 
         (["--model", "grouped"], "no weights of a grouped model are shipped for a sudoku; there are: binarized"),
         (["--model", "neural"], "neural"),
         (["--trace", "x.png"], ".svg or .gif"),
+        (["--trace", "x.svg", "--out", "./x.svg"], "both name"),
+        (["--steps", "1000", "--restarts", "999"], "1,000 attempts of 1,000 steps"),
         (["--trace", "nowhere/x.svg"], "nowhere/x.svg: the folder does not exist"),
         (["--out", "nowhere/x.txt"], "nowhere/x.txt: cannot be written"),
         (["--out", "."], "is a folder"),
@@ -432,6 +435,10 @@ def test_whether_there_are_other_solutions(run: Run, told: Told) -> None:
     found = lines(run("--unique", "--json", text=f"{FOUR}\n{'.' * 16}\n"))
     assert [line["unique"] for line in found] == [True, False]
     assert all(line["solved"] for line in found)
+    out = run("--unique", text=f"{FOUR}\n{'.' * 16}\n{FOUR}\n{FOUR}\n").out.splitlines()
+    assert out[1] == "# puzzles.txt:2: there are other solutions as well"
+    assert len(out) == 5
+    assert "# Whether there are other solutions was not settled in time.\n" in run("--unique", "--seconds", 0).out
     [line] = lines(run("--unique", "--json", "--seconds", 0))
     assert line["solved"]
     assert "unique" not in line
@@ -471,6 +478,56 @@ def test_interrupted_what_was_done_is_kept(
     assert (tmp_path / "answers.txt").read_text() == "1324423124133142\n" * 4
     told.calls.clear()
     assert run(text="\n".join([FOUR] * 7), code=130).out == "1324423124133142\n" * 4
+
+
+def test_interrupted_before_anything_was_done_the_old_file_stays(
+    run: Run, told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*arguments: Any, **more: Any) -> list[Proposal]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(outgrow.solve, "solve_batch", stop)
+    (tmp_path / "old.txt").write_text("old")
+    run("--out", "old.txt", code=130)
+    assert (tmp_path / "old.txt").read_text() == "old"
+
+
+@pytest.mark.parametrize("box", ["3x4", "4x3", "2x6", "6x6"])
+def test_what_is_written_is_read_as_the_same_puzzle(run: Run, told: Told, tmp_path: Path, box: str) -> None:
+    rows, columns = map(int, box.split("x"))
+    size = rows * columns
+    text = json.dumps({"puzzle": "sudoku", "box": [rows, columns], "givens": [0] * size**2})
+    out = run("--exact", "--out", "answers.txt", text=text).out
+    assert out == ""
+    again = parse_one((tmp_path / "answers.txt").read_text())
+    assert again.shape == (rows, columns)
+    assert again.judge(again.givens).solved
+
+
+def test_a_pipe_is_written_to(shipped: Path, tmp_path: Path) -> None:
+    (tmp_path / "puzzles.txt").write_text(FOUR)
+    done = subprocess.run(
+        [sys.executable, "-m", "outgrow", "solve", "--exact", "--out", "/dev/stdout", "puzzles.txt"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "1324423124133142\n"
+
+
+def test_a_terminal_without_box_drawings(tmp_path: Path) -> None:
+    (tmp_path / "puzzles.txt").write_text(FOUR)
+    done = subprocess.run(
+        [sys.executable, "-m", "outgrow", "solve", "--exact", "puzzles.txt"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "solved by the exact solver" in done.stdout
 
 
 def test_a_fault_leaves_no_file(run: Run, told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

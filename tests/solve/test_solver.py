@@ -92,7 +92,7 @@ def test_answers_come_in_order_whatever_is_mixed() -> None:
     assert [len(a.puzzle.givens) for a in answers] == [81, 16, 16, 16, 81]
     assert answers[0].text == answers[4].text == NINE_SOLVED
     assert "row 1 column 1 is 1 and row 1 column 2 is 1" in answers[2].reason
-    assert str(answers[2]).startswith("has no solution (proven) (a given breaks a rule: ")
+    assert str(answers[2]).startswith("has no solution (proven): a given breaks a rule: ")
 
 
 def test_answers_come_before_all_puzzles_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,6 +107,67 @@ def test_answers_come_before_all_puzzles_are_read(monkeypatch: pytest.MonkeyPatc
     answers = Solver(network=False).solve_all(endless())
     assert [next(answers).solved for _ in range(3)] == [True] * 3
     assert len(read) <= 5
+
+
+def test_a_text_may_hold_many() -> None:
+    assert [a.solved for a in Solver(network=False).solve_all(f"{FOUR}\n{NINE}\n")] == [True, True]
+
+
+def test_what_is_done_is_not_lost_to_what_is_hard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one never ends: the first is there before it is begun."""
+    solver = Solver(network=False)
+    real = solver._ask_exact
+
+    def stop(answer: module.Answer, finish: bool, began: float) -> module.Answer:
+        if len(answer.puzzle.givens) == 81:
+            raise KeyboardInterrupt
+        return real(answer, finish, began)
+
+    monkeypatch.setattr(solver, "_ask_exact", stop)
+    answers = solver.solve_all([FOUR, NINE])
+    assert next(answers).solved
+    with pytest.raises(KeyboardInterrupt):
+        next(answers)
+
+
+def test_a_puzzle_has_the_same_answer_in_any_company() -> None:
+    texts = ["1" + "." * 15, "." * 15 + "2", "12" + "." * 14, "1" + "." * 15]
+    torch.manual_seed(0)
+    model = build_model(Schema.of(parse_one(FOUR).csp), BinarizedConfig(width=4, steps=1))
+    together = [a.text for a in Solver(model).solve_all(texts)]
+    assert together == [Solver(model).solve(text).text for text in texts]
+    assert together[0] == together[3]
+
+
+def test_threads_may_share_a_solver() -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    solver = Solver(network=False)
+    texts = [FOUR, NINE, "." * 36, "." * 256] * 4
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(solver.solve, texts))
+    assert all(a.solved for a in answers)
+
+
+def test_the_clock_runs_while_symmetry_is_looked_for() -> None:
+    rng = np.random.default_rng(0)
+    x, y = np.triu_indices(700, 1)
+    kept = rng.random(len(x)) < 0.9
+    puzzle = build_graph(np.stack([x[kept], y[kept]], axis=1), np.zeros(700, dtype=int), 10)
+    answer = Solver(network=False, seconds=0.2).solve(puzzle)
+    assert answer.seconds < 20
+    assert not answer.solved
+
+
+def test_what_is_too_large_for_both_is_said_and_the_others_are_solved(monkeypatch: pytest.MonkeyPatch) -> None:
+    import outgrow.csp.exact as exact
+
+    monkeypatch.setattr(exact, "MAX_CLAUSES", 2_000)
+    large = build_graph(np.stack(np.triu_indices(60, 1), axis=1), np.zeros(60, dtype=int), 61)
+    answers = list(Solver(network=False).solve_all([FOUR, large, FOUR]))
+    assert [a.status for a in answers] == ["solved", "unsolved", "solved"]
+    assert answers[1].source == "exact"
+    assert "clauses" in str(answers[1])
 
 
 def test_whether_it_is_the_only_solution() -> None:
@@ -126,11 +187,24 @@ def test_whether_it_is_the_only_solution() -> None:
         ({"seconds": float("nan")}, "seconds"),
         ({"seconds": -1.0}, "seconds"),
         ({"weights": "sudoku-grouped", "model": "grouped"}, "not both"),
+        ({"weights": "sudoku-grouped", "network": False}, "leave out weights"),
+        ({"weights": 5}, "not int"),
     ],
 )
 def test_what_it_cannot_do_is_said_at_once(options: dict[str, object], reason: str) -> None:
     with pytest.raises(OutgrowError, match=reason):
         Solver(**options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("puzzle", [None, 5, [1, 2], np.zeros((4, 4))])
+def test_what_is_no_puzzle(puzzle: object) -> None:
+    with pytest.raises(OutgrowError, match="a puzzle is text or an Instance, not "):
+        Solver(network=False).solve(puzzle)  # type: ignore[arg-type]
+
+
+def test_more_steps_than_there_can_be_are_refused() -> None:
+    with pytest.raises(OutgrowError, match="1,000 attempts of 1,000 steps"):
+        Solver(steps=1000, restarts=999).solve(FOUR)
 
 
 def test_weights_are_found_when_they_are_needed() -> None:

@@ -60,7 +60,7 @@ def _csv(data: Dataset, count: int) -> Iterator[str]:
         puzzle, record = data[i], data.record(i)
         formats = get_puzzle(puzzle.puzzle).formats
         # A line of symbols if there is one; else what fits into a line.
-        chosen = next(n for n in ("line", "ints", "sgt", "json") if _writes(formats, n, puzzle))
+        chosen = next(n for n in ("line", "sgt", "json") if _writes(formats, n, puzzle))
         solution = data.solution(i)
         solved = render(puzzle, solution, "line") if chosen == "line" else " ".join(map(str, solution.tolist()))
         values = [str(record.flags[flag]) for flag in flags]

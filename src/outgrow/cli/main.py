@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 
@@ -59,6 +60,11 @@ def cli() -> None:
 
 def main() -> None:
     """Runs the command; a user's mistake is one line on standard error and exit code 2."""
+    for output in (sys.stdout, sys.stderr):
+        if isinstance(output, io.TextIOWrapper):
+            output.reconfigure(
+                errors="backslashreplace"
+            )  # a terminal without box drawings, a file's name without letters
     try:
         # Not cli.main(): it would turn a reader that went away into exit code 1, which means 'not solved'.
         with cli.make_context("outgrow", sys.argv[1:]) as context:

@@ -14,7 +14,7 @@ import click
 
 from outgrow.cli.inputs import load, print_notes, puzzle_options
 from outgrow.errors import OutgrowError
-from outgrow.puzzles import Instance, get_puzzle, render
+from outgrow.puzzles import Instance
 from outgrow.writing import stream
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _EXACT = "the exact solver (SAT, not a neural network)"
     "--restarts",
     metavar="N",
     type=click.IntRange(0, 99_999),
-    help="How often the network starts over, in another way  [without a guarantee, as the weights were measured; else 0].",
+    help="How often the network starts over, in another way  [0 with a guarantee or --steps, else as the weights were measured].",
 )
 @click.option("--model", type=click.Choice(_MODELS), help="Take the shipped weights of this model  [the default ones].")
 @click.option("--weights", metavar="WEIGHTS", help="A name (see `outgrow weights list`) or a file.")
@@ -95,6 +95,8 @@ def command(
         raise click.UsageError("--seconds are the exact solver's: they go with --guarantee, --unique or --exact")
     if weights is not None and model is not None:
         raise click.UsageError("--weights are of one model already: leave out --model")
+    if trace is not None and out is not None and Path(trace).resolve() == Path(out).resolve():
+        raise OutgrowError(f"--trace and --out both name {out}")
     if trace is not None and Path(trace).suffix not in (".svg", ".gif"):
         raise OutgrowError(f"--trace {trace}: a file's name ends in .svg or .gif")
     instances = load(file, **options)
@@ -131,12 +133,11 @@ def command(
             tally.add(answer)
             if as_json:
                 print(json.dumps(answer.as_json()), file=sink, flush=len(instances) == 1)
-            elif answer.status == "unsatisfiable" and answer.reason:
-                pass  # said on standard error
             elif drawn and answer.solved:
-                _print_board(answer, names.get(answer.puzzle.puzzle))
+                _print_board(answer, names.get(answer.puzzle.puzzle), asked=unique)
             else:
-                print(_line(answer), file=sink)
+                for line in _lines(answer, asked=unique):
+                    print(line, file=sink)
     if not as_json and len(instances) > _DRAWN:
         tally.print(names)
     if tally.contradictory:
@@ -159,22 +160,24 @@ def _draw_trace(solver: Solver, instance: Instance, path: str) -> None:
         draw_trace(instance, watched(), path)
 
 
-def _line(answer: Answer) -> str:
-    """An answer as a line of text; one that is none, as a comment."""
-    instance = answer.puzzle
-    if answer.assignment is not None:
-        formats = get_puzzle(instance.puzzle).formats
-        chosen = next(f.name for f in formats if f.name in ("line", "json") and not f.refuses(instance))
-        return render(instance, answer.assignment, chosen)
-    words = {
-        "unsatisfiable": "has no solution (proven)",
-        "ran_out": "not solved: the exact solver's time ran out",
-        "unsolved": f"not solved: the network's answer breaks a rule ({answer.reason}), so it is not shown as a solution",
-    }
-    return f"# {instance.source}: {words[answer.status]}"
+def _lines(answer: Answer, asked: bool) -> Iterator[str]:
+    """An answer as a line of text; one that is none, and what else is to be said, as comments."""
+    place = " ".join(answer.puzzle.source.split())
+    if not answer.solved:
+        yield f"# {place}: {answer.words}"
+    elif asked and not answer.unique:
+        yield f"# {place}: {_others(answer)}"
+    if answer.solved:
+        yield answer.text
 
 
-def _print_board(answer: Answer, network: str | None) -> None:
+def _others(answer: Answer) -> str:
+    if answer.unique is None:
+        return "whether there are other solutions was not settled in time"
+    return "it is the only solution (proven)" if answer.unique else "there are other solutions as well"
+
+
+def _print_board(answer: Answer, network: str | None, asked: bool) -> None:
     from rich.text import Text
 
     from outgrow.cli.terminal import board, console
@@ -188,14 +191,17 @@ def _print_board(answer: Answer, network: str | None) -> None:
         by = f"a neural network ({network}) in {steps}, {answer.seconds:.2f} s"
     elif network is None:
         by = f"{_EXACT} in {answer.seconds:.2f} s"
+    elif not answer.steps:
+        by = f"{_EXACT}, since it is too large for a network; {answer.seconds:.2f} s"
     else:
         by = f"{_EXACT}, where a neural network ({network}) had not in {steps}; {answer.seconds:.2f} s"
     lines = [
         f"{instance.puzzle.capitalize()} of size {instance.size}: solved by {by}.",
         f"Checked: every rule holds, all {len(instance.givens) - found} givens are kept, {found} values were found.",
     ]
-    if answer.unique is not None:
-        lines.append("It is the only solution (proven)." if answer.unique else "There are other solutions as well.")
+    if asked:
+        words = _others(answer)
+        lines.append(f"{words[0].upper()}{words[1:]}.")
     # Text, not markup: a file's name may hold brackets.
     console.print(Text("\n" + "".join(f"# {line}\n" for line in lines)))
 

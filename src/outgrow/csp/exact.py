@@ -211,15 +211,16 @@ class ExactSolver:
         there is no solution.
         """
         start = time.monotonic()
+        meter = _Meter(budget)
         assumptions = self._assumptions(givens)
         if break_symmetry and not assumptions and self.csp.value_symmetric:
-            clique = self._find_clique()
+            clique = self._find_clique(meter)
             if len(clique) > self.csp.num_values:
                 return Answer("unsatisfiable", None, time.monotonic() - start)
             assumptions = [self._literal(i, v) for v, i in enumerate(clique, start=1)]
         if hints is not None:
             self.prefer(hints)
-        answer = self._call(_Meter(budget), assumptions)
+        answer = self._call(meter, assumptions)
         seconds = time.monotonic() - start
         if answer is None:
             return Answer("ran_out", None, seconds)
@@ -392,9 +393,12 @@ class ExactSolver:
         truth = np.array((model or [])[: size * values]).reshape(size, values) > 0
         return (truth.argmax(axis=1) + 1).astype(np.int16)
 
-    def _find_clique(self) -> list[int]:
+    def _find_clique(self, meter: _Meter) -> list[int]:
         if self._clique is None:
-            self._clique = find_clique(self.csp)
+            found = find_clique(self.csp, meter.late)
+            if meter.late():  # the best so far is a clique too, but not the one that others will have
+                return found
+            self._clique = found
         return self._clique
 
 
@@ -454,8 +458,9 @@ def _conflicts(csp: GroundCSP) -> Iterator[tuple[Ints, Ints]]:
         yield pairs, np.argwhere(~table)
 
 
-def find_clique(csp: GroundCSP) -> list[int]:
-    """Variables that must all differ from each other: greedy from each of up to 1,000 variables of high degree, the largest kept."""
+def find_clique(csp: GroundCSP, late: Callable[[], bool] = lambda: False) -> list[int]:
+    """Variables that must all differ from each other: greedy from each of up to 1,000 variables of high degree, the largest kept; `late` says
+    when to be content with what there is."""
     neighbors: list[set[int]] = [set() for _ in range(csp.num_variables)]
     for c in csp.constraints:
         if not csp.table(c).diagonal().any():
@@ -464,7 +469,7 @@ def find_clique(csp: GroundCSP) -> list[int]:
                 neighbors[y].add(x)
     best: list[int] = []
     for start in sorted(range(csp.num_variables), key=lambda i: -len(neighbors[i]))[:1_000]:
-        if len(neighbors[start]) < len(best):
+        if len(neighbors[start]) < len(best) or late():
             break
         clique, candidates = [start], neighbors[start]
         while candidates:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,6 +57,9 @@ class Examples:
 
     def __getitem__(self, index: int) -> Instance:
         return self.instances[index]
+
+    def __iter__(self) -> Iterator[Instance]:
+        return iter(self.instances)
 
     @property
     def size(self) -> int:

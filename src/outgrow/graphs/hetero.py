@@ -19,8 +19,8 @@ def to_hetero(puzzle: Instance, solution: npt.NDArray[np.integer] | None = None)
     """The paper's graph over variables and values, as a `torch_geometric.data.HeteroData`.
 
     Nodes `variable`: `given` (V,) the value 1..K or 0, and with a solution `y` (V,) from 0; nodes `value`: `x` (K, 1), their numbers from 0.
-    Edges: between variables, one type for each predicate; between values, one for each relation (where a relation is not symmetric,
-    one more against its direction); `assigned` from the value of a given variable, and `possible` from every value to an open one.
+    Edges: between variables, one type for each predicate, and between values, one for each relation; where the relation is not symmetric,
+    one more against its direction, `less_reversed`; `assigned` from the value of a given variable, and `possible` from every value to an open one.
     """
     try:
         from torch_geometric.data import HeteroData

@@ -10,6 +10,7 @@ from outgrow.puzzles.registry import (
     parse,
     parse_one,
     render,
+    write_line,
 )
 
 __all__ = [
@@ -25,4 +26,5 @@ __all__ = [
     "parse_one",
     "read_text",
     "render",
+    "write_line",
 ]

@@ -6,11 +6,12 @@ import json
 import math
 import re
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
-from outgrow.csp import LiftedCSP
+from outgrow.csp import GroundCSP, LiftedCSP
 from outgrow.errors import InputError
 from outgrow.puzzles.drawing import BROKEN, color_of, svg_document, svg_line, svg_strength, svg_text
 from outgrow.puzzles.instance import Confidence, Format, Instance, Puzzle, Span, Values, neq
@@ -20,6 +21,7 @@ __all__ = ["FORMS", "MAX_COLORS", "MAX_NODES", "PUZZLE", "build", "from_networkx
 
 MAX_COLORS = 1_000
 MAX_NODES = 100_000
+_LAYOUTS: WeakKeyDictionary[GroundCSP, npt.NDArray[np.float64]] = WeakKeyDictionary()
 
 FORMS = {
     "units": LiftedCSP(predicates=["edge(2)"], relations={"neq": neq}, constraints=["edge(x, y) -> neq(x, y)"]),
@@ -55,6 +57,8 @@ def from_networkx(graph: Any, colors: int, given: str = "color") -> Instance:
     number = {node: i for i, node in enumerate(graph.nodes)}
     if not number:
         raise ValueError("a graph without nodes")
+    if isinstance(colors, bool) or not isinstance(colors, int | np.integer):
+        raise ValueError(f"{colors!r} colors; a whole number")
     if not 1 <= colors <= MAX_COLORS or len(number) > MAX_NODES:
         raise ValueError(
             f"{len(number):,} nodes and {colors:,} colors; up to {MAX_NODES:,} and {MAX_COLORS:,} are possible"
@@ -290,7 +294,13 @@ def _draw(instance: Instance, values: Values) -> list[list[Span]]:
 
 
 def _layout(instance: Instance) -> npt.NDArray[np.float64]:
-    """Positions (V, 2) in the unit square: springs along edges, nodes that repel; a circle for large graphs."""
+    """Positions (V, 2) in the unit square: springs along edges, nodes that repel; a circle for large graphs. Kept for the next picture."""
+    if instance.csp not in _LAYOUTS:
+        _LAYOUTS[instance.csp] = _lay_out(instance)
+    return _LAYOUTS[instance.csp]
+
+
+def _lay_out(instance: Instance) -> npt.NDArray[np.float64]:
     count = instance.csp.num_variables
     angle = 2 * math.pi * np.arange(count) / max(count, 1)
     place = np.stack([np.cos(angle), np.sin(angle)], axis=1)

@@ -11,7 +11,7 @@ from outgrow.puzzles import coloring, futoshiki, sudoku
 from outgrow.puzzles.instance import Instance, Puzzle
 from outgrow.puzzles.reading import MAX_LINE, MAX_LINES, Options, Text, read_json
 
-__all__ = ["PUZZLES", "find_conflict", "get_puzzle", "name_variable", "parse", "parse_one", "render"]
+__all__ = ["PUZZLES", "find_conflict", "get_puzzle", "name_variable", "parse", "parse_one", "render", "write_line"]
 
 # Sudoku comes last: it takes any text that nothing else claims.
 PUZZLES: dict[str, Puzzle] = {p.name: p for p in (coloring.PUZZLE, futoshiki.PUZZLE, sudoku.PUZZLE)}
@@ -75,6 +75,23 @@ def render(
     if reason:
         raise InputError(reason, source=instance.source)
     return chosen.render(instance, values)
+
+
+def write_line(instance: Instance, assignment: npt.NDArray[np.integer] | None = None) -> str:
+    """As `render`, as a single line that is read as the same puzzle again, without options.
+
+    >>> write_line(parse_one("1.....3..4.....2"))
+    '1.....3..4.....2'
+    """
+    # A line of symbols does not say its boxes, nor have all sizes symbols enough: then the next format does.
+    for name in ("line", "sgt", "json"):
+        chosen = next((f for f in get_puzzle(instance.puzzle).formats if f.name == name), None)
+        if chosen is None or chosen.refuses(instance):
+            continue
+        text = render(instance, assignment, name)
+        if name != "line" or parse_one(text).shape == instance.shape:
+            return text
+    raise InputError(f"{instance.puzzle} has no format of one line", source=instance.source)
 
 
 def name_variable(instance: Instance, variable: int) -> str:

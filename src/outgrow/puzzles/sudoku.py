@@ -81,7 +81,7 @@ def build(
 
 
 def from_array(board: npt.ArrayLike, box: tuple[int, int] | None = None) -> Instance:
-    """A Sudoku from an array (K, K), 0 for an empty cell; boxes of `box` rows and columns, by default the squarest that fit.
+    """A Sudoku from an array (K, K), 0 for an empty cell; boxes of `box` rows and columns, by default those that a text without boxes is read with (`box_shape`).
 
     >>> from_array([[1, 0, 0, 0], [0, 0, 3, 0], [0, 4, 0, 0], [0, 0, 0, 2]]).shape
     (2, 2)

@@ -37,11 +37,23 @@ def draw_trace(instance: Instance, frames: Iterable[Frame], path: str | Path) ->
         raise OutgrowError(f"{path}: a moving picture ends in .svg or .gif")
     if not Path(path).resolve().parent.is_dir():
         raise OutgrowError(f"{path}: the folder does not exist")
-    shown = _choose(list(frames))
+    shown = _choose(_thin(frames))
     if not shown:
         raise OutgrowError("nothing to draw: a run has a step at least")
     pictures = [_draw(instance, frame) for frame in shown]
     write_whole(path, _svg(pictures).encode() if ending == ".svg" else _gif(pictures))
+
+
+def _thin(frames: Iterable[Frame]) -> list[Frame]:
+    """No more than a few times as many as are drawn, evenly spaced, and the last one: runs may be very long."""
+    kept: list[Frame] = []
+    every, last = 1, None
+    for number, last in enumerate(frames):
+        if number % every == 0:
+            kept.append(last)
+        if len(kept) > 4 * _MOST:
+            kept, every = kept[::2], 2 * every
+    return kept if last is None or kept[-1] is last else [*kept, last]
 
 
 def _choose(frames: list[Frame]) -> list[Frame]:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from outgrow.puzzles import PUZZLES, Instance, render
+from outgrow.puzzles import PUZZLES, Instance, write_line
 from outgrow.puzzles.instance import Values
 
 __all__ = ["Answer", "Source", "Status"]
@@ -16,7 +16,7 @@ __all__ = ["Answer", "Source", "Status"]
 Status = Literal["solved", "unsolved", "unsatisfiable", "ran_out"]
 Source = Literal["neural", "exact"]
 _WORDS = {
-    "unsolved": "not solved: the network's answer breaks a rule",
+    "unsolved": "not solved",
     "unsatisfiable": "has no solution (proven)",
     "ran_out": "not solved: the exact solver's time ran out",
 }
@@ -57,13 +57,21 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """The solved puzzle in the first format of its kind; '' unless solved."""
+        """The solved puzzle as a line of text that every command reads, of a problem of one's own its values; '' unless solved."""
         if self.assignment is None:
             return ""
         if self.puzzle.puzzle not in PUZZLES:
             return " ".join(map(str, self.assignment))
-        chosen = next(f.name for f in PUZZLES[self.puzzle.puzzle].formats if not f.refuses(self.puzzle))
-        return render(self.puzzle, self.assignment, chosen)
+        return write_line(self.puzzle, self.assignment)
+
+    @property
+    def words(self) -> str:
+        """What became of it, in a sentence without a full stop."""
+        if self.solved:
+            return f"solved by {'a neural network' if self.source == 'neural' else 'the exact solver'}, checked"
+        if self.status == "unsolved" and self.source == "neural":
+            return f"not solved: the network's answer breaks a rule ({self.reason}), so it is not shown as a solution"
+        return _WORDS[self.status] + (f": {self.reason}" if self.reason else "")
 
     def as_json(self) -> dict[str, Any]:
         """What `outgrow solve --json` prints."""
@@ -82,7 +90,4 @@ class Answer:
         return found
 
     def __str__(self) -> str:
-        if not self.solved:
-            return f"{_WORDS[self.status]}{f' ({self.reason})' if self.reason else ''}"
-        by = "a neural network" if self.source == "neural" else "the exact solver"
-        return f"{self.text}\nsolved by {by}, checked"
+        return f"{self.text}\n{self.words}" if self.solved else self.words

@@ -24,8 +24,8 @@ _MAX_STEPS = 100_000
 # Entries of the largest table of neighbors in a batch, nodes x degree, 8 bytes each: a 36x36 Sudoku by its neighbors has 5 million and
 # takes 0.7 GB in all. Graphs may have hubs, and tables are padded to the largest degree.
 _MOST = 1 << 25
-# (variable, value) nodes at a time. Small batches pay on a CPU: one stops when all its puzzles are solved, and little is gained by more.
-_NODES = {"cpu": 1 << 11, "cuda": 1 << 17}
+# (variable, value) nodes at a time. Small batches pay on a CPU: one stops when all its puzzles are solved, so a 9x9 board is best alone
+_NODES = {"cpu": 1 << 10, "cuda": 1 << 17}
 Progress = Callable[[int], None]
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from outgrow.errors import InputError, OutgrowError
-from outgrow.puzzles import Instance, find_conflict, name_variable, parse_one
+from outgrow.errors import OutgrowError
+from outgrow.puzzles import Instance, find_conflict, name_variable, parse, parse_one
 from outgrow.puzzles.instance import Values
 from outgrow.solve.answer import Answer
 
@@ -22,9 +23,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Network", "Solver"]
 
-# Puzzles that are solved together before their answers are given: so many, or as many as have so many (variable, value) nodes.
+# Puzzles that are solved together before their answers are given: so many, or as many as have so many (variable, value) nodes. A CPU gains nothing
+# by more, and answers come sooner.
 _CHUNK = 256
-_NODES = 1 << 18
+_NODES = {"cpu": 1 << 13, "cuda": 1 << 18}
 _MAX_SECONDS = 1e6
 _MAX_STEPS = 100_000
 Progress = Callable[[int], None]
@@ -56,6 +58,9 @@ class Solver:
 
     A network passes messages until the verdict holds. Where it does not, the exact solver finishes, and the answer says so; with
     `guarantee=False` it stays unsolved. No answer that breaks a rule or changes a given is ever called solved.
+
+    A puzzle has the same answer in any company; only with `network=False` may one of several solutions depend on the puzzles before, since
+    the exact solver is kept for them all. Threads may share a solver.
 
     Args:
         weights: a name of `outgrow weights list`, a file, or a model; by default, what comes with outgrow for each puzzle.
@@ -95,6 +100,12 @@ class Solver:
             raise OutgrowError(f"{seconds} seconds for the exact solver; a number from 0 on is possible")
         if weights is not None and model is not None:
             raise OutgrowError("weights are of one model already: name weights or a model, not both")
+        if not network and (weights is not None or model is not None or not guarantee):
+            raise OutgrowError(
+                "without a network the exact solver does everything: leave out weights, model and guarantee"
+            )
+        if weights is not None and not isinstance(weights, str | Path) and not hasattr(weights, "prepare"):
+            raise OutgrowError(f"weights are a name, a file or a model, not {type(weights).__name__}")
         self._weights, self._kind = weights, model
         self._steps, self._restarts = steps, restarts
         self._guarantee, self._neural, self._unique = guarantee, network, unique
@@ -102,6 +113,7 @@ class Solver:
         self._device = device
         self._networks: dict[str, Network] = {}
         self._exact: Any = None
+        self._lock = threading.Lock()
 
     # ---- what people ask
 
@@ -109,13 +121,16 @@ class Solver:
         """The answer to one puzzle, given as text in any format or as an instance."""
         return next(self.solve_all([puzzle]))
 
-    def solve_all(self, puzzles: Iterable[str | Instance], *, progress: Progress = _no_progress) -> Iterator[Answer]:
-        """Answers in the order of the puzzles, of any kinds and sizes; those of one kind are solved together, a few hundred at a time.
+    def solve_all(
+        self, puzzles: str | Iterable[str | Instance], *, progress: Progress = _no_progress
+    ) -> Iterator[Answer]:
+        """Answers in the order of the puzzles, of any kinds and sizes: a text of many, or any number of texts of one and instances.
 
-        `progress` is told how many are done, more often than answers come.
+        Those of one kind are solved together, as many at a time as the device takes well. `progress` is told how many are done.
         """
         before = 0
-        for chunk in _chunks(puzzles):
+        nodes = _NODES.get(self.device.type, 1 << 16) if self._neural else 1
+        for chunk in _chunks(parse(puzzles) if isinstance(puzzles, str) else puzzles, nodes):
             yield from self._solve(chunk, lambda done, before=before: progress(before + done))
             before += len(chunk)
 
@@ -206,7 +221,7 @@ class Solver:
 
     # ---- how it solves
 
-    def _solve(self, instances: list[Instance], progress: Progress) -> list[Answer]:
+    def _solve(self, instances: list[Instance], progress: Progress) -> Iterator[Answer]:
         from outgrow import solve
 
         answers: dict[int, Answer] = {}
@@ -222,21 +237,26 @@ class Solver:
                 key = (instance.puzzle, network.steps(instance.size), network.restarts(instance.size))
                 together.setdefault(key, []).append(i)
             else:
-                answers[i] = self._finish(Answer(instance, "unsolved", "exact", None, 0, 0.0))
-                progress(len(answers))
+                answers[i] = Answer(instance, "unsolved", "exact", None, 0, 0.0)
         for (kind, steps, restarts), members in together.items():
             before = len(answers)
+            if steps * (restarts + 1) > _MAX_STEPS:
+                raise OutgrowError(
+                    f"{restarts + 1:,} attempts of {steps:,} steps; {_MAX_STEPS:,} steps in all are possible"
+                )
             proposals = solve.solve_batch(
                 self._networks[kind].model,
                 [instances[i] for i in members],
-                min(steps * (restarts + 1), _MAX_STEPS),
+                steps * (restarts + 1),
                 restart=steps if restarts else 0,
                 device=self.device,
                 progress=lambda done, before=before: progress(before + done),
             )
             for i, proposal in zip(members, proposals, strict=True):
-                answers[i] = self._finish(_check(instances[i], proposal))
-        return [answers[i] for i in range(len(instances))]
+                answers[i] = _check(instances[i], proposal)
+        for i in range(len(instances)):  # one by one: what is done is not lost to the next
+            yield self._finish(answers.pop(i))
+        progress(len(instances))
 
     def _too_large(self, instance: Instance) -> bool:
         """Whether only the exact solver can take it."""
@@ -246,20 +266,26 @@ class Solver:
 
     def _finish(self, answer: Answer) -> Answer:
         """What the exact solver adds, where it was asked to."""
-        finish = not answer.solved and (self._guarantee or not self._neural)
-        if not finish and not self._unique:
+        finish = answer.status == "unsolved" and self._guarantee
+        if not finish and not (self._unique and answer.status != "unsatisfiable"):
             return answer
-        from outgrow.csp.exact import Budget
+        with self._lock:
+            began = time.monotonic()
+            found = self._ask_exact(answer, finish, began)
+        return replace(found, seconds=answer.seconds + time.monotonic() - began)
 
-        began = time.monotonic()
+    def _ask_exact(self, answer: Answer, finish: bool, began: float) -> Answer:
+        from outgrow.csp.exact import Budget, TooLarge
+
         instance, found = answer.puzzle, answer
-        solver = self._exact_for(instance)
+        try:
+            solver = self._exact_for(instance)
+        except TooLarge as error:
+            return replace(answer, source="exact", reason=str(error)) if finish else answer
+        left = max(0.0, self._seconds - (time.monotonic() - began))
         if finish:
-            said = solver.solve(
-                instance.givens, budget=Budget(seconds=self._seconds), hints=answer.guess, break_symmetry=True
-            )
-            reason = answer.reason if said.status == "ran_out" else ""
-            found = replace(answer, status=said.status, source="exact", assignment=said.assignment, reason=reason)
+            said = solver.solve(instance.givens, budget=Budget(seconds=left), hints=answer.guess, break_symmetry=True)
+            found = replace(answer, status=said.status, source="exact", assignment=said.assignment, reason="")
             if said.assignment is not None and not instance.judge(said.assignment).solved:
                 raise AssertionError(f"{instance.source}: the exact solver's answer breaks a rule; please report this")
         if self._unique and found.status in ("solved", "unsolved"):
@@ -269,20 +295,18 @@ class Solver:
                 found = replace(found, status="unsatisfiable", source="exact", reason="")
             elif count.status != "ran_out" or count.count > 1:
                 found = replace(found, unique=count.count == 1)
-        return replace(found, seconds=answer.seconds + time.monotonic() - began)
+        return found
 
     def _exact_for(self, instance: Instance) -> Any:
-        """One exact solver is kept for as long as puzzles share their CSP."""
-        from outgrow.csp.exact import ExactSolver, TooLarge
+        """Alone, one is kept for as long as puzzles share their CSP, which saves most of the time. After a network it is a new one: then
+        answers do not depend on puzzles before."""
+        from outgrow.csp.exact import ExactSolver
 
-        if self._exact is None or self._exact.csp is not instance.csp:
+        if self._neural or self._exact is None or self._exact.csp is not instance.csp:
             if self._exact is not None:
                 self._exact.close()
             self._exact = None
-            try:
-                self._exact = ExactSolver(instance.csp)
-            except TooLarge as error:
-                raise InputError(str(error), source=instance.source) from None
+            self._exact = ExactSolver(instance.csp)
         return self._exact
 
 
@@ -318,16 +342,23 @@ def _find_broken(instance: Instance, assignment: Values) -> str:
 
 
 def _instance(puzzle: str | Instance) -> Instance:
-    return parse_one(puzzle) if isinstance(puzzle, str) else puzzle
+    if isinstance(puzzle, str):
+        return parse_one(puzzle)
+    if not isinstance(puzzle, Instance):
+        raise OutgrowError(
+            f"a puzzle is text or an Instance, not {type(puzzle).__name__}; see outgrow.parse, Instance.of and "
+            "outgrow.puzzles.sudoku.from_array"
+        )
+    return puzzle
 
 
-def _chunks(puzzles: Iterable[str | Instance]) -> Iterator[list[Instance]]:
+def _chunks(puzzles: Iterable[str | Instance], most: int) -> Iterator[list[Instance]]:
     chunk: list[Instance] = []
     nodes = 0
     for puzzle in puzzles:
         instance = _instance(puzzle)
         cost = instance.csp.num_variables * instance.size
-        if chunk and (len(chunk) == _CHUNK or nodes + cost > _NODES):
+        if chunk and (len(chunk) == _CHUNK or nodes + cost > most):
             yield chunk
             chunk, nodes = [], 0
         chunk.append(instance)
