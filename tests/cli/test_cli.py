@@ -323,6 +323,23 @@ def test_a_closed_standard_input_is_one_line(tmp_path: Path) -> None:
     assert_one_line_error(done, "standard input")
 
 
+@pytest.mark.parametrize(
+    ("options", "text", "words"),
+    [
+        (["--colors", "3"], '{"puzzle": "coloring", "colors": 4, "nodes": 2, "edges": [[1, 2]]}', "says 4 colors"),
+        (["--colors", "3"], EASY, "holds no coloring, which --colors is for"),
+        (["--box", "1x4"], '{"puzzle": "sudoku", "box": [2, 2], "givens": [1%s]}' % (", 0" * 15), "boxes are 2x2"),
+        (["--box", "2x2"], f"c k 3\n{GRAPH}", "holds no sudoku, which --box is for"),
+        (["--puzzle", "coloring"], '{"puzzle": "sudoku", "box": [2, 2], "givens": [1%s]}' % (", 0" * 15), "coloring"),
+    ],
+)
+def test_options_that_the_puzzle_does_not_follow_are_refused(
+    run: Run, options: list[str], text: str, words: str
+) -> None:
+    for command in (["solve", "--exact"], ["show"], ["convert"]):
+        assert_one_line_error(run(*command, *options, "-", stdin=text, code=2), words)
+
+
 def test_what_solve_prints_can_be_checked(run: Run, tmp_path: Path) -> None:
     (tmp_path / "puzzle.txt").write_text(EASY)
     (tmp_path / "solved.txt").write_text(run("solve", "--exact", "puzzle.txt").stdout)

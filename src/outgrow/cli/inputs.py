@@ -74,12 +74,48 @@ def load(
         instances = list(load_dataset(path))
         if not instances:
             raise InputError("holds no puzzle", source=path)
+        _refuse_ignored(instances, path, puzzle, box, colors, givens)
         return instances
-    if givens is None and path != "-" and Path(path + SIDE_SUFFIX).exists():
-        givens = path + SIDE_SUFFIX
-    side = read_text(givens) if givens else None
-    options = Options(puzzle=puzzle, box=box, colors=colors, side=side, side_name=givens or "")
-    return parse(read_text(path), source=name_of(path), options=options)
+    beside = givens or (path + SIDE_SUFFIX if path != "-" and _is_there(path + SIDE_SUFFIX) else "")
+    side = read_text(beside) if beside else None
+    options = Options(puzzle=puzzle, box=box, colors=colors, side=side, side_name=beside)
+    instances = parse(read_text(path), source=name_of(path), options=options)
+    _refuse_ignored(instances, name_of(path), puzzle, box, colors, givens)
+    return instances
+
+
+def _is_there(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except OSError:  # a name longer than names may be
+        return False
+
+
+def _refuse_ignored(
+    instances: list[Instance],
+    source: str,
+    puzzle: str | None,
+    box: tuple[int, int] | None,
+    colors: int | None,
+    givens: str | None,
+) -> None:
+    """Options that the puzzles do not follow: they say something else themselves, or are of another kind."""
+    for option, kind, given in (
+        ("--box", "sudoku", box),
+        ("--colors", "coloring", colors),
+        ("--givens", "coloring", givens),
+    ):
+        if given is not None and all(i.puzzle != kind for i in instances):
+            raise InputError(f"holds no {kind}, which {option} is for", source=source)
+    for instance in instances:
+        place = instance.source or source
+        if puzzle is not None and instance.puzzle != puzzle:
+            raise InputError(f"a {instance.puzzle}, but --puzzle is {puzzle}", source=place)
+        if box is not None and instance.puzzle == "sudoku" and instance.shape != box:
+            has, wanted = ("x".join(map(str, shape)) for shape in (instance.shape, box))
+            raise InputError(f"says that its boxes are {has}, but --box is {wanted}", source=place)
+        if colors is not None and instance.puzzle == "coloring" and instance.size != colors:
+            raise InputError(f"says {instance.size} colors, but --colors is {colors}", source=place)
 
 
 def refuse_conflicts(instances: list[Instance]) -> None:
