@@ -1,4 +1,4 @@
-"""The picture of the README: one puzzle of each kind, solved. Run it: python examples/02_pictures.py puzzles.svg"""
+"""The picture of docs/guide/formats.md: one puzzle of each kind, solved. Run it: python examples/02_pictures.py puzzles.svg"""
 
 import sys
 from pathlib import Path
