@@ -813,3 +813,21 @@ def test_looking_for_another_solution_may_run_out() -> None:
         literals = solver.literals(np.array(board))
         found = solver.find_other(literals, [switch, *literals[:2]], Budget(conflicts=100))
     assert found is None
+
+
+def test_the_clock_runs_while_symmetry_is_looked_for() -> None:
+    """A clique from each of many variables takes minutes on large graphs: once it is late, what there is has to do."""
+    edges = [(x, y) for x in range(6) for y in range(6, 12)]
+    csp = coloring.build(np.array(edges), np.zeros(12, dtype=int), 2).csp
+    asked: list[bool] = []
+
+    def late() -> bool:
+        asked.append(len(asked) > 0)
+        return asked[-1]
+
+    assert find_clique(csp, lambda: True) == []
+    assert len(find_clique(csp, late)) == 2
+    assert asked == [False, True]
+    with ExactSolver(csp) as solver:
+        assert solver.solve(budget=Budget(seconds=0), break_symmetry=True).status == "ran_out"
+        assert solver.solve(break_symmetry=True).status == "solved"

@@ -149,16 +149,6 @@ def test_threads_may_share_a_solver() -> None:
     assert all(a.solved for a in answers)
 
 
-def test_the_clock_runs_while_symmetry_is_looked_for() -> None:
-    rng = np.random.default_rng(0)
-    x, y = np.triu_indices(700, 1)
-    kept = rng.random(len(x)) < 0.9
-    puzzle = build_graph(np.stack([x[kept], y[kept]], axis=1), np.zeros(700, dtype=int), 10)
-    answer = Solver(network=False, seconds=0.2).solve(puzzle)
-    assert answer.seconds < 20
-    assert not answer.solved
-
-
 def test_what_is_too_large_for_both_is_said_and_the_others_are_solved(monkeypatch: pytest.MonkeyPatch) -> None:
     import outgrow.csp.exact as exact
 

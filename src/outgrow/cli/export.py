@@ -13,7 +13,7 @@ import click
 
 from outgrow.cli.inputs import write_whole
 from outgrow.data import Dataset, find_dataset
-from outgrow.puzzles import Instance, get_puzzle, render
+from outgrow.puzzles import render, write_line
 
 _FORMATS = ("csv", "jsonl")
 
@@ -57,18 +57,12 @@ def _csv(data: Dataset, count: int) -> Iterator[str]:
     flags = sorted(data.flags)
     yield _row(["number", "puzzle", "size", "givens", "solution", *flags])
     for i in range(count):
-        puzzle, record = data[i], data.record(i)
-        formats = get_puzzle(puzzle.puzzle).formats
-        # A line of symbols if there is one; else what fits into a line.
-        chosen = next(n for n in ("line", "sgt", "json") if _writes(formats, n, puzzle))
-        solution = data.solution(i)
-        solved = render(puzzle, solution, "line") if chosen == "line" else " ".join(map(str, solution.tolist()))
-        values = [str(record.flags[flag]) for flag in flags]
-        yield _row([str(i + 1), puzzle.puzzle, str(puzzle.size), render(puzzle, format=chosen), solved, *values])
-
-
-def _writes(formats: tuple, name: str, puzzle: Instance) -> bool:
-    return any(f.name == name and not f.refuses(puzzle) for f in formats)
+        puzzle, solution = data[i], data.solution(i)
+        solved = write_line(puzzle, solution)
+        if len(solved) != len(solution):  # not a symbol each
+            solved = " ".join(map(str, solution.tolist()))
+        values = [str(int(data.flags[flag][i])) for flag in flags]
+        yield _row([str(i + 1), puzzle.puzzle, str(puzzle.size), write_line(puzzle), solved, *values])
 
 
 def _row(cells: list[str]) -> str:

@@ -132,12 +132,12 @@ def command(
         for answer in solver.solve_all(instances, progress=advance):
             tally.add(answer)
             if as_json:
-                print(json.dumps(answer.as_json()), file=sink, flush=len(instances) == 1)
+                print(json.dumps(answer.as_json()), file=sink, flush=True)
             elif drawn and answer.solved:
                 _print_board(answer, names.get(answer.puzzle.puzzle), asked=unique)
             else:
                 for line in _lines(answer, asked=unique):
-                    print(line, file=sink)
+                    print(line, file=sink, flush=True)
     if not as_json and len(instances) > _DRAWN:
         tally.print(names)
     if tally.contradictory:
