@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from oracle import key
 from torch import Tensor
 
 import outgrow.evaluate.run as running
@@ -32,7 +31,7 @@ from outgrow.evaluate.run import FirstSteps, evaluate, predict
 from outgrow.graphs import Batch, Puzzles, Schema
 from outgrow.models import MODELS, Grouped, Model, build_model
 from outgrow.solve import solve_batch
-from outgrow.solve.attempts import attempt
+from outgrow.solve.attempts import attempt, guess
 from outgrow.weights import save_weights
 
 SURE, UNSURE, VAGUE = 9.0, 0.5, 0.1
@@ -58,7 +57,7 @@ class Scripted:
     def __init__(self, plans: Sequence[Said], name: str = "sudoku-4-test") -> None:
         self.model = build(name=name)
         self.asked: list[tuple[int, list[int], int]] = []  # attempt, puzzles, steps run
-        self._by_givens: Mapping[tuple[int, ...], int] = {key(data(name)[i].givens): i for i in range(len(plans))}
+        self.extra: list[int] = []  # of every attempt, how many variables were given that the puzzles do not give
         self._plans, self._data = plans, data(name)
         setattr(self.model, "prepare", self._prepare)  # noqa: B010
         setattr(self.model, "run", self._run)  # noqa: B010
@@ -70,7 +69,11 @@ class Scripted:
 
     def _run(self, prepared: Any, steps: int) -> Iterator[Tensor]:
         batch, number = prepared
-        puzzles = [self._by_givens[key(givens)] for givens in batch.split(batch.givens.numpy())]
+        puzzles = batch.indices.tolist()
+        givens = np.concatenate([self._data[i].givens for i in puzzles])
+        given = batch.givens.numpy()
+        assert (given[givens > 0] == givens[givens > 0]).all()
+        self.extra.append(int((given[givens == 0] > 0).sum()))
         for step in range(steps):
             if not step:
                 self.asked.append((number, puzzles, 0))
@@ -98,6 +101,7 @@ def test_those_it_is_not_sure_of_start_over() -> None:
     model = Scripted([ALWAYS, late, ALWAYS])
     assert model.predict([3, 4, 6], restart=3) == [[True, False, True], [True, False, True], [True, True, True]]
     assert model.asked == [(0, [0, 1, 2], 3), (1, [1], 3)]
+    assert model.extra == [0, 1]  # a guess
 
 
 def test_nobody_starts_over_where_all_are_sure() -> None:
@@ -196,8 +200,10 @@ def test_a_model_says_in_each_attempt_what_it_says_of_a_puzzle_alone(
         with torch.no_grad():
             instance = data(name)[i]
             batch = Puzzles([instance.csp], [instance.givens]).batch([0])
+            trying = batch
             for number in range(3):
-                *_, scores = attempt(model, batch, number, 2)
+                *_, scores = attempt(model, trying, number, 2)
+                trying = guess(model, batch, scores, number + 1)
                 chance = scores.sigmoid()
                 wanted = torch.nn.functional.one_hot(scores.argmax(1), scores.shape[1]).bool()
                 log = torch.where(wanted, chance, 1 - chance).log().sum(1)
@@ -221,6 +227,77 @@ def test_attempts_differ_by_their_marks_alone() -> None:
     assert torch.equal(first, again)
     assert torch.equal(first, zero)
     assert not torch.allclose(first, second, atol=1e-3)
+
+
+# ---- guesses
+
+
+def certain(batch: Batch, sure: Sequence[int] = ()) -> Tensor:
+    """Scores that are sure of these variables and of no other; the best value is 2, 3 or 4."""
+    scores = torch.full((batch.num_variables, batch.max_values), -0.5)
+    variables = torch.arange(batch.num_variables)
+    scores[variables, 1 + variables % 3] = 0.5
+    scores[list(sure)] *= 40
+    return scores
+
+
+def test_a_guess_is_the_best_value_of_one_open_variable() -> None:
+    batch = Puzzles.of_instances([data()[k] for k in range(6)]).batch(range(6), "cpu")
+    opened = (batch.givens == 0).nonzero().flatten().tolist()
+    sure = opened[::2]
+    scores = certain(batch, sure)
+    chosen: set[int] = set()
+    for number in range(1, 40):
+        guessed = guess(build(), batch, scores, number).givens
+        for k, (before, after) in enumerate(
+            zip(batch.split(batch.givens.numpy()), batch.split(guessed.numpy()), strict=True)
+        ):
+            [changed] = np.flatnonzero(before != after).tolist()
+            variable = 16 * k + changed
+            assert before[changed] == 0
+            assert variable not in sure
+            assert after[changed] == int(scores[variable].argmax()) + 1
+            chosen.add(variable)
+        assert torch.equal(guessed, guess(build(), batch, scores, number).givens)
+    assert chosen == set(opened) - set(sure)  # any of them, sooner or later
+
+
+def test_nothing_is_guessed_where_the_model_is_sure_of_everything() -> None:
+    batch = Puzzles.of_instances([data()[k] for k in range(2)]).batch(range(2), "cpu")
+    scores = certain(batch, range(16))  # of the first puzzle
+    changed = guess(build(), batch, scores, 1).givens != batch.givens
+    assert changed.view(2, 16).sum(1).tolist() == [0, 1]
+    assert torch.equal(guess(build(), batch, certain(batch, range(32)), 1).givens, batch.givens)
+
+
+def test_scores_that_are_no_numbers_leave_variables_open() -> None:
+    batch = Puzzles.of_instances([data()[0]]).batch([0], "cpu")
+    guessed = guess(build(), batch, torch.full((16, 4), torch.nan), 1).givens
+    assert (guessed != batch.givens).sum() == 1
+    assert guessed.max() <= 4
+
+
+def test_a_guess_does_not_depend_on_the_puzzles_beside_it() -> None:
+    """Of other sizes too."""
+    instances = [data("sudoku-6-test")[0], data()[1], data()[2]]
+    puzzles = Puzzles.of_instances(instances)
+    alone, beside = puzzles.batch([2], "cpu"), puzzles.batch([0, 1, 2], "cpu")
+    for number in range(1, 10):
+        one = guess(build(), alone, certain(alone), number).givens
+        scores = certain(beside)
+        scores[:36, 4:] = -0.5
+        scores[-16:] = torch.nn.functional.pad(certain(alone), (0, 2), value=-torch.inf)
+        assert torch.equal(guess(build(), beside, scores, number).givens[-16:], one)
+
+
+def test_a_solution_by_a_guess_is_told_as_any_other() -> None:
+    """The guess is no given: how sure the model is of it is its own matter."""
+    late: Said = [[(False, UNSURE)], [(True, UNSURE)]]
+    model = Scripted([late])
+    [answer] = solve_batch(model.model, [data()[0]], 4, restart=2)
+    assert model.extra == [0, 1]
+    assert answer.solved
+    assert ((answer.confidence == 1) == (data()[0].givens > 0)).all()
 
 
 # ---- what is written of it

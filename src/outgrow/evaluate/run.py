@@ -26,7 +26,7 @@ from outgrow.graphs import Batch, Puzzles, Schema
 from outgrow.models import Model
 from outgrow.provenance import provenance
 from outgrow.puzzles import PUZZLES
-from outgrow.solve.attempts import attempt, check_restart
+from outgrow.solve.attempts import attempt, check_restart, guess
 from outgrow.train.curves import LOG_NAME, read_log
 from outgrow.train.processes import products
 from outgrow.weights import Loaded, load_weights
@@ -89,9 +89,9 @@ def predict(
 ) -> list[Predictions]:
     """What the model answers after each of these numbers of steps (its own, by default), for the first `limit` puzzles.
 
-    With `restart`, a puzzle starts over with other marks whenever so many steps did not make the model sure of every variable, and of all
-    these attempts the answer that it gives the highest probability counts: by its own scores, nobody asks the verdict. `first_steps` is told
-    the answers after every step up to the last of them.
+    With `restart`, a puzzle starts over in another way, and with a guess for given, whenever so many steps did not make the model sure of every
+    variable, and of all these attempts the answer that it gives the highest probability counts: by its own scores, nobody asks the verdict.
+    `first_steps` is told the answers after every step up to the last of them.
     """
     _check(steps, limit)
     check_restart(restart)
@@ -102,15 +102,19 @@ def predict(
     answers: dict[int, dict[int, np.ndarray]] = {n: {} for n in steps}
     surest = _Surest(len(puzzles))
     left = list(range(len(puzzles)))
-    for begin in range(0, steps[-1], restart or steps[-1]):
-        end = min(begin + (restart or steps[-1]), steps[-1])
+    guesses: dict[int, np.ndarray] = {}
+    length = restart or steps[-1]
+    for number, begin in enumerate(range(0, steps[-1], length)):
+        end = min(begin + length, steps[-1])
         unsure: list[int] = []
         done = len(puzzles) - len(left)
         for part in puzzles.portions(nodes, left):
             with torch.no_grad():
                 batch = puzzles.batch(part, device)
                 told = first_steps.watch(part, batch, [puzzles.csps[i] for i in part]) if first_steps else None
-                for n, scores in enumerate(attempt(model, batch, begin // (restart or 1), end - begin), begin + 1):
+                givens = torch.from_numpy(np.concatenate([guesses[i] for i in part])) if number else batch.givens
+                tried = dataclasses.replace(batch, givens=givens.to(device))
+                for n, scores in enumerate(attempt(model, tried, number, end - begin), begin + 1):
                     if told:
                         told(n, scores)
                     if n in answers or (restart and n == end):
@@ -120,6 +124,9 @@ def predict(
                             answers[n] |= dict(zip(part, found if sure is None else sure.best, strict=True))
                         if n == end and sure is not None:
                             unsure += itertools.compress(part, ~surest.keep(part, sure))
+                            if end < steps[-1]:
+                                guessed = guess(model, batch, scores, number + 1).givens.cpu().numpy()
+                                guesses |= dict(zip(part, batch.split(guessed), strict=True))
             done += len(part)
             progress(done - (len(unsure) if end < steps[-1] else 0))
         left = unsure
@@ -266,6 +273,7 @@ def evaluate(
         provenance={
             **provenance(str(device), seconds=round(time.monotonic() - began, 1)),
             "precision": "tf32" if on_gpu else "fp32",
+            **({"guesses": True} if restart else {}),  # results from before there were any do not say so
             "trained": info,
             "recipe": recipe,
             **_curve(Path(weights).parent),

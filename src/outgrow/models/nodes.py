@@ -15,7 +15,7 @@ from outgrow.graphs import Batch, BinarizedGraph
 from outgrow.graphs.binarized import RULED_OUT, UNASSIGNED
 from outgrow.models.layers import LayerNormLSTM, States, add_noise, mean_by_puzzle
 
-__all__ = ["NodeModel", "draw_uniform"]
+__all__ = ["NodeModel", "draw_uniform", "mix"]
 
 # Kinds of inputs: unassigned, ruled out, assigned. They are padded to a number that matrix products like.
 _KINDS = 3
@@ -23,7 +23,7 @@ _MULTIPLE = 8
 Graph = TypeVar("Graph", bound=BinarizedGraph)
 
 
-def _mix(number: Tensor) -> Tensor:
+def mix(number: Tensor) -> Tensor:
     """Integers (int64) that look random for integers in a row: the finalizer of SplitMix64."""
     number = number * -7046029254386353131
     for shift, factor in ((30, -4658895280553007687), (27, -7723592293110705685), (31, 1)):
@@ -34,7 +34,7 @@ def _mix(number: Tensor) -> Tensor:
 
 def draw_uniform(batch: Batch, draw: Tensor) -> Tensor:
     """A number from 0 to 1 for every node, (N,): a function of its puzzle's seed (B, 1) and its place in the puzzle, other than the marks."""
-    bits = _mix(_mix(~draw[:, 0][batch.node_puzzle]) + _places(batch))
+    bits = mix(mix(~draw[:, 0][batch.node_puzzle]) + _places(batch))
     return (bits >> 40).to(torch.get_default_dtype()) / (1 << 24) + 0.5
 
 
@@ -83,7 +83,7 @@ class NodeModel(nn.Module, ABC, Generic[Graph]):
         puzzle = batch.node_puzzle
         seeds = torch.zeros_like(puzzle) if draw is None else draw[:, 0][puzzle]
         columns = torch.arange(self.inputs.num_embeddings - _KINDS, device=puzzle.device)
-        bits = _mix(_mix(_mix(seeds) + _places(batch)).unsqueeze(1) + columns)
+        bits = mix(mix(mix(seeds) + _places(batch)).unsqueeze(1) + columns)
         return ((bits >> 40).to(torch.get_default_dtype()) / (1 << 23)) * 3**0.5
 
     def shake(self, graph: Graph, number: int) -> States:
@@ -93,7 +93,7 @@ class NodeModel(nn.Module, ABC, Generic[Graph]):
         told, hidden, cell = self.start(graph)
         seed = torch.tensor(number, device=told.device)
         columns = torch.arange(hidden.shape[1], device=told.device)
-        bits = _mix(_mix(_mix(~seed) + _places(batch)).unsqueeze(1) + columns)
+        bits = mix(mix(mix(~seed) + _places(batch)).unsqueeze(1) + columns)
         uniform = (bits >> 40).to(hidden.dtype) / (1 << 24) + 0.5
         return States(told, hidden + torch.special.ndtri(uniform.clamp(1e-6, 1 - 1e-6)), cell)
 

@@ -1,8 +1,10 @@
-"""Attempts at a puzzle: a model that starts over comes another way."""
+"""Attempts at a puzzle: a model that starts over comes another way, and takes a guess for given."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -10,10 +12,12 @@ from torch import Tensor
 from outgrow.errors import OutgrowError
 from outgrow.graphs import Batch
 from outgrow.models import Model, Multivalued
+from outgrow.models.nodes import mix
 
-__all__ = ["attempt", "check_restart"]
+__all__ = ["attempt", "check_restart", "guess"]
 
 _MAX_STEPS = 100_000
+_OPEN = math.log(0.9)  # a variable is open to guesses if the model's best value for it is less likely than that
 
 
 def attempt(model: Model, batch: Batch, number: int, steps: int) -> Iterator[Tensor]:
@@ -33,6 +37,25 @@ def attempt(model: Model, batch: Batch, number: int, steps: int) -> Iterator[Ten
         return model.run(model.prepare(batch, draw), steps)  # pyright: ignore[reportArgumentType]
     graph = model.prepare(batch)
     return model.run(graph, steps, model.shake(graph, number))  # pyright: ignore[reportArgumentType]
+
+
+def guess(model: Model, batch: Batch, scores: Tensor, number: int) -> Batch:
+    """The puzzles of `batch` for the attempt of that number: in each, the value that the model likes best for one of the variables it
+    is not sure of is taken for given, by the scores (V, K) of the attempt before.
+
+    Which variable it is looks random, and depends on the number and on the puzzle alone. What is open shrinks with it: where the guess is
+    right, the puzzle has become an easier one; where it is wrong, the next attempt makes another.
+    """
+    device = batch.puzzle.device
+    first = batch.counts.cumsum(0) - batch.counts
+    place = torch.arange(batch.num_variables, device=device) - first[batch.puzzle]
+    order = mix(mix(torch.tensor(number, device=device)) + place) >> 1  # the largest number is kept for the others
+    free = (batch.givens == 0) & ~(model.certainty(scores) >= _OPEN)
+    order = order.masked_fill(~free, torch.iinfo(torch.int64).max)
+    least = torch.full((len(batch),), torch.iinfo(torch.int64).max, device=device)
+    least.scatter_reduce_(0, batch.puzzle, order, "amin")
+    chosen = free & (order == least[batch.puzzle])
+    return replace(batch, givens=torch.where(chosen, scores.argmax(1) + 1, batch.givens))
 
 
 def check_restart(restart: int, steps: int | None = None) -> None:

@@ -16,7 +16,7 @@ from outgrow.errors import OutgrowError, memory_errors
 from outgrow.graphs import Batch, Puzzles, Schema
 from outgrow.models import Model
 from outgrow.puzzles import PUZZLES, Instance, get_puzzle
-from outgrow.solve.attempts import attempt, check_restart
+from outgrow.solve.attempts import attempt, check_restart, guess
 
 __all__ = ["Frame", "Proposal", "fit", "restate", "solve_batch", "too_large", "trace"]
 
@@ -82,7 +82,7 @@ def solve_batch(
     """An answer for each puzzle, in order; they may be of different sizes.
 
     After every step of message passing the verdict is asked, and a puzzle's answer is the first one that it calls solved; else the one after
-    the last step. With `restart`, those that are not solved start over in another way after every so many steps. `nodes` bounds the (variable, value) nodes that are computed at a time, and a single puzzle may have more; `progress` is told
+    the last step. With `restart`, those that are not solved start over in another way, and with a guess for given, after every so many steps. `nodes` bounds the (variable, value) nodes that are computed at a time, and a single puzzle may have more; `progress` is told
     how many puzzles are done.
 
     >>> from outgrow.models import BinarizedConfig, build_model
@@ -173,28 +173,37 @@ def _solve_part(
     """Attempts of so many steps, as long as there are any left: the first with all puzzles, the next with those not solved."""
     answers: list[Proposal] = []
     left = list(range(len(part)))
+    guesses: list[npt.NDArray[np.integer]] = []
     for number, begin in enumerate(range(0, steps, length)):
         batch = puzzles.batch([part[k] for k in left], device)
-        found = _solve(model, batch, [instances[k] for k in left], min(length, steps - begin), number)
+        givens = torch.from_numpy(np.concatenate(guesses)).to(device) if number else batch.givens
+        tried = replace(batch, givens=givens)
+        found, scores = _solve(model, batch, tried, [instances[k] for k in left], min(length, steps - begin), number)
         if not begin:
             answers = found
         else:
             for k, answer in zip(left, found, strict=True):
                 seconds = answers[k].seconds + answer.seconds
                 answers[k] = replace(answer, steps=begin + answer.steps, seconds=seconds)
-        left = [k for k in left if not answers[k].solved]
-        if not left:
+        here, left = left, [k for k in left if not answers[k].solved]
+        if not left or begin + length >= steps:
             break
+        guessed = batch.split(guess(model, batch, scores, number + 1).givens.cpu().numpy())
+        guesses = [given for k, given in zip(here, guessed, strict=True) if not answers[k].solved]
     return answers
 
 
-def _solve(model: Model, batch: Batch, instances: Sequence[Instance], steps: int, number: int) -> list[Proposal]:
-    """An attempt at the puzzles of one batch. They are judged as they were stated, not as the model sees them."""
+def _solve(
+    model: Model, batch: Batch, tried: Batch, instances: Sequence[Instance], steps: int, number: int
+) -> tuple[list[Proposal], Tensor]:
+    """An attempt at the puzzles of one batch, with guesses in `tried`; and the last scores. They are judged as they were stated, not as the
+    model sees them."""
     began = time.perf_counter()
     found: dict[int, tuple[npt.NDArray[np.int16], bool, int, npt.NDArray[np.float32]]] = {}
     before: list[npt.NDArray[np.int16]] = []
     ends_at = np.cumsum([v for v, _ in batch.sizes])[:-1]
-    for step, scores in enumerate(attempt(model, batch, number, steps), start=1):
+    scores = batch.givens.new_zeros(batch.num_variables, batch.max_values)
+    for step, scores in enumerate(attempt(model, tried, number, steps), start=1):
         values = torch.where(batch.givens > 0, batch.givens, scores.argmax(1) + 1)
         now = np.split(values.cpu().numpy().astype(np.int16), ends_at)
         # What did not change since the step before breaks the same rules still.
@@ -210,7 +219,7 @@ def _solve(model: Model, batch: Batch, instances: Sequence[Instance], steps: int
             break
     seconds = time.perf_counter() - began
     cost = [v * k for v, k in batch.sizes]
-    return [Proposal(*found[i], seconds * cost[i] / max(sum(cost), 1)) for i in range(len(instances))]
+    return [Proposal(*found[i], seconds * cost[i] / max(sum(cost), 1)) for i in range(len(instances))], scores
 
 
 def _judge(instances: Sequence[Instance], assignments: Sequence[npt.NDArray[np.integer]]) -> npt.NDArray[np.bool_]:
