@@ -27,7 +27,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     metavar="T",
     type=click.IntRange(0, 100_000),
     default=0,
-    help="Where the model is not sure after T steps, start over in another way; of all attempts the answer it is surest of counts  [never].",
+    help="Where the model is not sure after T steps, start over in another way, with a guess; of all attempts the answer it is surest of counts  [never].",
 )
 @click.option(
     "--limit", metavar="N", type=click.IntRange(min=1), help="Only the first N puzzles of each set  [all of them]."

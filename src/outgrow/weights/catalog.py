@@ -71,7 +71,7 @@ class Entry:
         chosen_how: which sets chose it, in a sentence.
         default: whether `outgrow solve` takes it if nothing else is asked for; one entry a puzzle at most.
         steps: pairs (largest size, steps), sizes rising: how long to run puzzles up to that size.
-        restart: after so many steps, puzzles that are not solved start over with other marks; 0 if they never do.
+        restart: after so many steps, puzzles that are not solved start over with other marks and a guess; 0 if they never do.
         scores: as measured, copied from the file `results`.
     """
 
