@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from outgrow.kernels import Layer, Neighbors, average_messages, gather, pool_members
+from outgrow.kernels import Layer, Neighbors, average_messages, gather, pool_members, strongest_messages
 from outgrow.kernels import reference as reference_module
 
 H = 3
@@ -158,6 +158,43 @@ def test_outputs_and_gradients_are_those_of_a_loop(table: str, attention: str, l
     fast, slow = case.average(), average_slowly(case)
     torch.testing.assert_close(fast, slow, rtol=1e-10, atol=1e-10)
     torch.testing.assert_close(differentiate(case, fast), differentiate(case, slow), rtol=1e-10, atol=1e-10)
+
+
+@each_table
+def test_the_strongest_messages_are_those_of_a_loop(table: str) -> None:
+    case = make_case(TABLES[table], attention="", layers=0)
+    fast = strongest_messages(case.source, case.destination, case.neighbors)
+    neighbors = case.neighbors
+    slow = []
+    for i, row in enumerate(case.destination):
+        edges = [d for d in range(neighbors.degree) if neighbors.mask is None or neighbors.mask[i, d]]
+        heard = [(case.source[neighbors.source[i, d]] + row).relu() for d in edges]
+        slow.append(torch.stack(heard).amax(0) if heard else torch.zeros_like(row))
+    loop = torch.stack(slow) if slow else torch.zeros_like(case.destination)
+    torch.testing.assert_close(fast, loop, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(differentiate(case, fast), differentiate(case, loop), rtol=1e-12, atol=1e-12)
+
+
+def test_strongest_messages_in_blocks_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = make_case(TABLES["degrees in disorder"], attention="", layers=0)
+    whole = strongest_messages(case.source, case.destination, case.neighbors)
+    monkeypatch.setattr(reference_module, "_BLOCK", {"cpu": 13})
+    with torch.no_grad():
+        assert torch.equal(strongest_messages(case.source, case.destination, case.neighbors), whole)
+
+
+def test_one_edge_among_many_is_heard_as_among_few() -> None:
+    """What an average dilutes."""
+    torch.manual_seed(0)
+    strong, weak, own = torch.rand(1, 4) + 1, -torch.rand(1, 4), torch.rand(1, 4)
+    heard = [
+        strongest_messages(
+            torch.cat([strong, *[weak] * n]), own, Neighbors(torch.arange(n + 1).unsqueeze(0), None, n + 1)
+        )
+        for n in (1, 40)
+    ]
+    assert torch.equal(*heard)
+    torch.testing.assert_close(heard[0], strong + own)
 
 
 @each_average

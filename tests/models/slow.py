@@ -41,13 +41,14 @@ class EdgeType:
 
 @dataclass(frozen=True)
 class Channel:
-    """Edges of one type in a message passing graph: z, its function f_z, whether a_t is attention or plain, and whether attention
-    grows sharper with the number of edges."""
+    """Edges of one type in a message passing graph: z, its function f_z, whether a_t is attention or plain, whether attention
+    grows sharper with the number of edges, and whether in place of an average the largest message counts, channel by channel."""
 
     function: str
     attention: bool
     edges: Edges
     sharpen: bool = False
+    largest: bool = False
 
     @cached_property
     def senders(self) -> dict[Node, list[Node]]:
@@ -170,12 +171,14 @@ def attention_logit(p: Parameters, z: str, h_sender: Tensor, h_receiver: Tensor)
 
 
 def average(p: Parameters, channel: Channel, node: Node, senders: States, receivers: States) -> Tensor:
-    """m_{t,z}[node], the weighted average of its messages of one type; nothing where there are none."""
+    """m_{t,z}[node], the weighted average of its messages of one type, or the largest; nothing where there are none."""
     h = receivers[node]
     told = [senders[sender] for sender in channel.senders.get(node, [])]
     if not told:
         return torch.zeros_like(h)
     messages = [f(p, channel.function, other, h) for other in told]
+    if channel.largest:
+        return torch.stack(messages).amax(0)
     if not channel.attention:
         return torch.stack(messages).sum(0) / len(messages)
     sharper = log(len(told)) if channel.sharpen else 1.0
@@ -336,6 +339,7 @@ class SlowGrouped:
     p: Parameters
     heads: int
     predicates: Sequence[str]
+    largest: bool = False
 
     def channels(self, csp: GroundCSP) -> list[Channel | Groups]:
         variables, values = range(csp.num_variables), range(1, csp.num_values + 1)
@@ -354,11 +358,12 @@ class SlowGrouped:
         for q in constraint_types(csp):
             if q.name not in self.predicates:
                 edges: Edges = {((j, v), (k, v)) for j, k in q.edges for v in values}
-                found.append(Channel(f"constraint {q.text} to {q.relation}", True, edges, sharpen=True))
+                name = f"constraint {q.text} to {q.relation}"
+                found.append(Channel(name, not self.largest, edges, True, self.largest))
         for r in relation_types(csp):
             if not is_complete(csp, r.relation):
                 edges = {((j, v), (j, w)) for v, w in r.edges for j in variables}
-                found.append(Channel(f"relation {r.text}", True, edges, sharpen=True))
+                found.append(Channel(f"relation {r.text}", not self.largest, edges, True, self.largest))
         return found
 
     def scores(

@@ -105,7 +105,7 @@ def make_slow(model: Model, problem: Problem) -> SlowBinarized | SlowMultivalued
     if isinstance(config, GroupedConfig):
         stated = {name for csp in problem.csps for name, groups in csp.groups.items() if groups}
         predicates = [name for name in problem.csps[0].lifted.predicates if name in stated]
-        return SlowGrouped(parameters, config.heads, predicates)
+        return SlowGrouped(parameters, config.heads, predicates, config.edges == "max")
     slow = SlowBinarized if isinstance(config, BinarizedConfig) else SlowMultivalued
     options: dict[str, Any] = {f.name: getattr(config, f.name) for f in fields(slow) if f.name != "p"}
     return slow(parameters, **options)
@@ -183,9 +183,10 @@ def test_multivalued_gives_what_the_equations_give(name: str) -> None:
 
 
 @pytest.mark.usefixtures("double")
+@pytest.mark.parametrize("edges", ["attention", "max"])
 @pytest.mark.parametrize("name", [*PROBLEMS, *GROUPED])
-def test_grouped_gives_what_the_equations_give(name: str) -> None:
-    compare((PROBLEMS | GROUPED)[name], GroupedConfig(width=WIDTH, heads=2), 2, 1e-9)
+def test_grouped_gives_what_the_equations_give(name: str, edges: Any) -> None:
+    compare((PROBLEMS | GROUPED)[name], GroupedConfig(width=WIDTH, heads=2, edges=edges), 2, 1e-9)
 
 
 BINARIZED = {

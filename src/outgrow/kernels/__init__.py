@@ -2,7 +2,7 @@
 
 from outgrow.kernels.dispatch import Engine, average_messages, exchange, update_states, use_engine
 from outgrow.kernels.neighbors import Neighbors, gather
-from outgrow.kernels.reference import Layer, Norm, pool_members
+from outgrow.kernels.reference import Layer, Norm, pool_members, strongest_messages
 from outgrow.kernels.roster import Roster
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "exchange",
     "gather",
     "pool_members",
+    "strongest_messages",
     "update_states",
     "use_engine",
 ]

@@ -12,6 +12,7 @@ Only the layers in between are computed per edge.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -21,7 +22,7 @@ from torch.nn import functional
 from outgrow.kernels.neighbors import Neighbors, gather
 from outgrow.kernels.roster import Roster
 
-__all__ = ["Layer", "Norm", "average_messages", "exchange", "pool_members", "update_states"]
+__all__ = ["Layer", "Norm", "average_messages", "exchange", "pool_members", "strongest_messages", "update_states"]
 
 Layer = tuple[Tensor, Tensor]  # weight (out, in), bias (out,)
 Norm = tuple[Tensor, Tensor]  # of a layer norm: scale and shift
@@ -92,6 +93,30 @@ def _average(
         if neighbors.present is not None:  # no edges, no message: not even the bias
             averaged = averaged * neighbors.present
     return averaged
+
+
+def strongest_messages(source: Tensor, destination: Tensor, neighbors: Neighbors, dropout: float = 0.0) -> Tensor:
+    """What each destination hears if in every channel the largest message counts: (N, H), zero for one without edges.
+
+    Messages are the first layer's activations, relu(of the source + of the destination), and the largest of them is relu(the largest of the
+    sources + of the destination). Arguments as for `average_messages`.
+    """
+    block = max(1, _BLOCK.get(source.device.type, 1 << 20) // max(neighbors.degree, 1))
+    if torch.is_grad_enabled() or len(destination) <= block:
+        return _strongest(source, destination, neighbors, dropout)
+    starts = range(0, len(destination), block)
+    parts = [_strongest(source, destination[i : i + block], neighbors.rows(i, i + block), dropout) for i in starts]
+    return torch.cat(parts)
+
+
+def _strongest(source: Tensor, destination: Tensor, neighbors: Neighbors, dropout: float) -> Tensor:
+    if not neighbors.degree:
+        return torch.zeros_like(destination)
+    x = gather(source, neighbors)  # (N, D, H)
+    if neighbors.mask is not None:
+        x = x.masked_fill(~neighbors.mask.unsqueeze(2), -math.inf)
+    x = functional.relu(x.amax(1) + destination)
+    return functional.dropout(x, dropout) if dropout else x
 
 
 def _attention(source: Tensor, destination: Tensor, neighbors: Neighbors, sharpen: bool) -> Tensor:

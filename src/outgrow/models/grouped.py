@@ -45,6 +45,8 @@ class GroupedConfig:
             nodes that hear the same are the same.
         crowd: in training, members of a group count for more or less than one: the standard deviation of the logarithm. So an average
             over a group does not say how many there are. For models with marks.
+        edges: how a node hears the messages over its edges of a type: averaged by attention, or the largest, channel by channel. That one
+            says 'there is one' of many edges as it does of few.
     """
 
     width: int = 96
@@ -53,6 +55,7 @@ class GroupedConfig:
     dropout: float = 0.0
     marks: int = 0
     crowd: float = 0.0
+    edges: Literal["attention", "max"] = "attention"
 
     def __post_init__(self) -> None:
         check_config(self)
@@ -73,9 +76,10 @@ class Grouped(NodeModel[GroupedGraph]):
         # Edges that groups stand for are left out: those of predicates stated in groups, and of values that just differ.
         constraint = [i for i, t in enumerate(schema.constraint) if t.name not in schema.groups]
         relation = [i for i, t in enumerate(schema.relation) if t.relation not in schema.complete]
+        attend = config.edges == "attention"
         edges = [
-            *(Use(f"constraint {schema.constraint[i]} to {schema.constraint[i].relation}", True) for i in constraint),
-            *(Use(f"relation {schema.relation[i]}", True) for i in relation),
+            *(Use(f"constraint {schema.constraint[i]} to {schema.constraint[i].relation}", attend) for i in constraint),
+            *(Use(f"relation {schema.relation[i]}", attend) for i in relation),
         ]
         width = config.width
         super().__init__(len(groups) + len(edges), width, config.steps, marks=config.marks)
@@ -103,7 +107,8 @@ class Grouped(NodeModel[GroupedGraph]):
         rest: list[Tensor] = []
         for use, neighbors in zip(self._edges, (*graph.constraint, *graph.relation), strict=True):
             function = self.messages.of(use)
-            rest.append(function(function.send(told, use.attend), told, neighbors, dropout))
+            hear = function if use.attend else function.strongest
+            rest.append(hear(function.send(told, use.attend), told, neighbors, dropout))
         layers = [(layer.weight, layer.bias) for layer in self.pooled.values() if isinstance(layer, nn.Linear)]
         behind = torch.cat([*rest, which.to(rest[0].dtype)], dim=1) if rest else which
         projected = self.members(told)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from outgrow.graphs import Batch, Schema
-from outgrow.kernels import Neighbors, average_messages, update_states
+from outgrow.kernels import Neighbors, average_messages, strongest_messages, update_states
 
 __all__ = [
     "Aggregation",
@@ -87,6 +87,11 @@ class MessageFunction(nn.Module):
             sharpen=self._sharpen,
             dropout=dropout if self.training else 0.0,
         )
+
+    def strongest(self, sent: Sent, states: Tensor, neighbors: Neighbors, dropout: float = 0.0) -> Tensor:
+        """In place of the average, the largest message in each channel; of a function without hidden layers."""
+        rows = functional.linear(states, self.first.weight[:, states.shape[1] :], self.first.bias)
+        return strongest_messages(sent.rows, rows, neighbors, dropout if self.training else 0.0)
 
     def _logits(self, states: Tensor, end: int) -> Tensor:
         """a's half for that end, through W: (nodes,)."""
