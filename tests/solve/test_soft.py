@@ -95,3 +95,10 @@ def test_what_it_refuses() -> None:
         SoftSolver(build("grouped", puzzle), puzzle, steps=0)
     with pytest.raises(OutgrowError, match="the model was built for"):
         SoftSolver(build("grouped", puzzle), parse_one(GRAPH))
+
+
+def test_no_evidence_has_no_beliefs() -> None:
+    puzzle = parse_one(FOUR)
+    layer = SoftSolver(build("grouped", puzzle), puzzle, steps=3)
+    assert layer(torch.zeros(0, 16, 4)).shape == (0, 16, 4)
+    assert layer.scores(torch.zeros(0, 16, 4)).shape == (3, 0, 16, 4)

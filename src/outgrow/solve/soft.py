@@ -62,6 +62,8 @@ class SoftSolver(nn.Module):
         if evidence.ndim != 3 or evidence.shape[1:] != self._shape:
             raise OutgrowError(f"evidence is (B, {variables}, {values}), not {tuple(evidence.shape)}")
         count = len(evidence)
+        if not count:  # no puzzle, no graph
+            return evidence.new_zeros(self.steps, 0, variables, values)
         batch = self._puzzles.batch([0] * count, evidence.device)
         known = evidence.sum(2, keepdim=True)
         kinds = torch.stack([(1 - known).expand_as(evidence), known - evidence, evidence], dim=3)
