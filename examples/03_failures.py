@@ -12,7 +12,7 @@ from outgrow.solve import solve_batch
 from outgrow.weights import default_weights, open_entry
 
 drawings: list[str] = []
-for name, number in (("futoshiki-15-test", 2), ("sudoku-16-hard", 4), ("coloring-12-test", 17)):
+for name, number in (("futoshiki-15-test", 23), ("sudoku-16-hard", 4), ("coloring-12-test", 17)):
     puzzle = find_dataset(name)[number - 1]
     entry = default_weights(puzzle.puzzle)
     assert entry is not None
