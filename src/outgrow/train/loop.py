@@ -110,7 +110,9 @@ def train(
         with products(precision), memory_errors("lower train.micro_batch or train.batch, or the model's width"):
             trainer = _Trainer(recipe, run, processes, datasets or {}, watch, resume)
             with trainer.take_folder():
-                return trainer.train()
+                trained = trainer.train()
+            processes.meet()
+            return trained
     finally:
         stop_processes(processes)
 

@@ -44,6 +44,11 @@ class Processes:
         distributed.all_reduce(total)
         return (total / self.count).tolist()
 
+    def meet(self) -> None:
+        """Waits for all the others: who leaves while another still works may be torn down with its threads running."""
+        if self.count > 1:
+            distributed.barrier()
+
     def agree(self, value: int) -> int:
         """What the first process says."""
         if self.count == 1:
