@@ -46,7 +46,7 @@ class Processes:
 
     def meet(self) -> None:
         """Waits for all the others: who leaves while another still works may be torn down with its threads running."""
-        if self.count > 1:
+        if self.count > 1 and distributed.is_initialized():
             distributed.barrier()
 
     def agree(self, value: int) -> int:
