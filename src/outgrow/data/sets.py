@@ -27,6 +27,7 @@ __all__ = [
     "build_from_clues",
     "build_set",
     "describe",
+    "read_clues",
     "read_manifest",
     "update_manifest",
 ]
@@ -158,7 +159,7 @@ def build_from_clues(
     clues: Path, folder: Path, *, settings: ClueSettings = CLUES, progress: Progress = _no_progress
 ) -> dict[str, Dataset]:
     """`sudoku-9-17-train`, `-valid` and `-test` in `folder`; no two puzzles share a solution."""
-    puzzles = _read_clues(clues, settings.givens[0])
+    puzzles = read_clues(clues, settings.givens[0])
     wanted = sum(count for _, count in settings.counts)
     rng = np.random.default_rng([settings.seed])
     order = rng.permutation(len(puzzles))
@@ -200,7 +201,7 @@ def build_from_clues(
     return made
 
 
-def _read_clues(path: Path, count: int) -> list[tuple[int, np.ndarray]]:
+def read_clues(path: Path, count: int) -> list[tuple[int, np.ndarray]]:
     """Line number and givens (81,) of each puzzle with that many clues, a line each, plain or gzipped."""
     found: list[tuple[int, np.ndarray]] = []
     try:
