@@ -143,6 +143,24 @@ def test_edges(name: str, how: str, width: int, dtype: torch.dtype) -> None:
 
 
 @TYPES
+@pytest.mark.parametrize("width", [96, 7])
+@pytest.mark.parametrize("drawn", ["of any size", "often equal"])
+@pytest.mark.parametrize("name", EDGES)
+def test_the_strongest(name: str, drawn: str, width: int, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    sources, rows = EDGES[name]
+    neighbors = make_neighbors(rows, sources, spare=2 if name == "any degree" else 0)
+    leaves = numbers((sources, width), (len(rows), width))
+    if drawn == "often equal":
+        leaves[0] = leaves[0].round()
+
+    def call(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        return lambda source, destination: function(source, destination, neighbors)
+
+    assert_exact(call(fused.strongest_messages), call(reference.strongest_messages), leaves, dtype)
+
+
+@TYPES
 @pytest.mark.parametrize(("nodes", "width"), [(13, 96), (1, 128), (6, 33), (9, 1), (45, 5), (0, 8)])
 def test_update(nodes: int, width: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)

@@ -15,7 +15,7 @@ from outgrow.kernels.neighbors import Neighbors
 from outgrow.kernels.reference import Layer, Norm
 from outgrow.kernels.roster import Roster
 
-__all__ = ["Engine", "average_messages", "exchange", "update_states", "use_engine"]
+__all__ = ["Engine", "average_messages", "exchange", "strongest_messages", "update_states", "use_engine"]
 
 Engine = Literal["auto", "reference", "fused"]
 
@@ -66,6 +66,15 @@ def average_messages(
     return reference.average_messages(
         source, destination, neighbors, layers, logits=logits, sharpen=sharpen, dropout=dropout
     )
+
+
+def strongest_messages(source: Tensor, destination: Tensor, neighbors: Neighbors, dropout: float = 0.0) -> Tensor:
+    """See `reference.strongest_messages`."""
+    if not dropout and _fits(source):
+        from outgrow.kernels import fused
+
+        return fused.strongest_messages(source, destination, neighbors)
+    return reference.strongest_messages(source, destination, neighbors, dropout)
 
 
 def exchange(

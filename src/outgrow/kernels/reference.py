@@ -110,9 +110,9 @@ def strongest_messages(source: Tensor, destination: Tensor, neighbors: Neighbors
 
 
 def _strongest(source: Tensor, destination: Tensor, neighbors: Neighbors, dropout: float) -> Tensor:
-    if not neighbors.degree:
-        return torch.zeros_like(destination)
     x = gather(source, neighbors)  # (N, D, H)
+    if not neighbors.degree:  # zeros, with a gradient of zeros
+        return (x + destination.unsqueeze(1)).sum(1)
     if neighbors.mask is not None:
         x = x.masked_fill(~neighbors.mask.unsqueeze(2), -math.inf)
     x = functional.relu(x.amax(1) + destination)

@@ -4,8 +4,8 @@ Sums run in single precision whatever the type of the states, in a fixed order a
 back is not kept.
 """
 
-from outgrow.kernels.fused.edges import average_messages
+from outgrow.kernels.fused.edges import average_messages, strongest_messages
 from outgrow.kernels.fused.groups import exchange
 from outgrow.kernels.fused.update import update_states
 
-__all__ = ["average_messages", "exchange", "update_states"]
+__all__ = ["average_messages", "exchange", "strongest_messages", "update_states"]

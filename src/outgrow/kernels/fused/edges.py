@@ -1,10 +1,13 @@
-"""Messages over edges without layers between the first and the last: the same function as `reference.average_messages`.
+"""Messages over edges without layers between the first and the last: the same functions as `reference.average_messages` and
+`reference.strongest_messages`.
 
 Node i hears sum_j w_ij relu(s_j + d_i), with w_ij the softmax over its in-neighbors j of l_ij = c_i leaky_relu(a_j + b_i), or equal shares. No
 tensor of the size of all edges is written: weights are worked out anew from a, b and the log of the sum of exponentials of each node (lse).
 
 With g the gradient of what i heard, y_i, that of l_ij is w_ij (g . relu(s_j + d_i) - g . y_i). Gradients of destinations are summed over
 in-neighbors, those of sources over the nodes that read them.
+
+Of the strongest, i hears relu(t_i + d_i) with t_i the largest s_j in each channel, and in-neighbors that are equally large share its gradient.
 """
 
 # Triton's own language inside kernels is beyond what a type checker can follow.
@@ -25,7 +28,7 @@ from outgrow.kernels import reference
 from outgrow.kernels.fused.blocks import power
 from outgrow.kernels.neighbors import Neighbors
 
-__all__ = ["average_messages"]
+__all__ = ["average_messages", "strongest_messages"]
 
 _LOW = tl.constexpr(-1e30)  # below every logit, and finite: differences of two stay numbers
 _SLOPE = tl.constexpr(0.01)  # of leaky_relu below zero
@@ -302,3 +305,114 @@ def average_messages(
 
 def _row(logits: Tensor | None) -> Tensor | None:
     return None if logits is None else logits.contiguous()
+
+
+@triton.jit
+def _strongest_kernel(
+    source,
+    destination,
+    table,
+    there,
+    heard,
+    top,
+    ties,
+    nodes,
+    degree,
+    most: tl.constexpr,
+    width: tl.constexpr,
+    masked: tl.constexpr,
+    N: tl.constexpr,
+    H: tl.constexpr,
+):
+    node = tl.program_id(0).to(tl.int64) * N + tl.arange(0, N)
+    column = tl.arange(0, H)
+    valid = node < nodes
+    inside = (column < width)[None, :]
+    place = node[:, None] * width + column[None, :]
+    mine = tl.load(destination + place, mask=valid[:, None] & inside, other=0.0).to(tl.float32)
+    largest = tl.full([N, H], float("-inf"), tl.float32)
+    equal = tl.zeros([N, H], tl.float32)
+    for slot in range(most):
+        j, real = _neighbor(table, there, node, valid, slot, degree, masked)
+        x = tl.load(source + j[:, None] * width + column[None, :], mask=real[:, None] & inside, other=float("-inf"))
+        x = x.to(tl.float32)
+        equal = tl.where(x > largest, 1.0, equal + tl.where(real[:, None] & (x == largest), 1.0, 0.0))
+        largest = tl.maximum(largest, x)
+    tl.store(heard + place, tl.maximum(largest + mine, 0.0), mask=valid[:, None] & inside)
+    tl.store(top + place, largest, mask=valid[:, None] & inside)
+    tl.store(ties + place, equal, mask=valid[:, None] & inside)
+
+
+@triton.jit
+def _strongest_source_kernel(
+    source,
+    readers,
+    starts,
+    there,
+    top,
+    d_top,
+    d_source,
+    entries,
+    sources,
+    degree,
+    width: tl.constexpr,
+    masked: tl.constexpr,
+    H: tl.constexpr,
+):
+    """The gradient of one source's part, reader after reader: of those that heard it."""
+    j = tl.program_id(0).to(tl.int64)
+    column = tl.arange(0, H)
+    inside = column < width
+    x = tl.load(source + j * width + column, mask=inside, other=0.0).to(tl.float32)
+    total = tl.zeros([H], tl.float32)
+    at = tl.load(starts + j)
+    stop = tl.load(starts + j + 1, mask=j + 1 < sources, other=entries)
+    while at < stop:
+        entry = tl.load(readers + at)
+        node = entry // degree
+        largest = tl.load(top + node * width + column, mask=inside, other=0.0).to(tl.float32)
+        d = tl.load(d_top + node * width + column, mask=inside, other=0.0)
+        if masked:
+            d = tl.where(tl.load(there + entry) != 0, d, 0.0)
+        total += tl.where(x == largest, d, 0.0)
+        at += 1
+    tl.store(d_source + j * width + column, total, mask=inside)
+
+
+class _Strongest(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, source: Tensor, destination: Tensor, neighbors: Neighbors) -> Tensor:
+        source, destination = source.contiguous(), destination.contiguous()
+        nodes, width = destination.shape
+        heard, top, ties = (torch.empty_like(destination) for _ in range(3))
+        if nodes:
+            _strongest_kernel[(triton.cdiv(nodes, _ROWS),)](
+                source, destination, neighbors.source, neighbors.mask, heard, top, ties, nodes, neighbors.degree,
+                power(neighbors.degree), width, masked=neighbors.mask is not None, N=_ROWS, H=power(width),
+            )  # fmt: skip
+        ctx.save_for_backward(source, heard, top, ties)
+        ctx.neighbors = neighbors
+        return heard
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        source, heard, top, ties = ctx.saved_tensors
+        neighbors: Neighbors = ctx.neighbors
+        width = source.shape[1]
+        d_destination = torch.where(heard > 0, grads[0].contiguous(), 0)
+        d_top = d_destination.float() / ties.clamp(min=1)  # no ties: nobody was heard
+        d_source = torch.empty_like(source)
+        if len(source):
+            readers, starts = neighbors.readers
+            _strongest_source_kernel[(len(source),)](
+                source, readers, starts, neighbors.mask, top, d_top, d_source, len(readers), len(source), neighbors.degree, width,
+                masked=neighbors.mask is not None, H=power(width), num_warps=1,
+            )  # fmt: skip
+        return d_source, d_destination, None
+
+
+def strongest_messages(source: Tensor, destination: Tensor, neighbors: Neighbors) -> Tensor:
+    """See `reference.strongest_messages`; without dropout."""
+    if not neighbors.degree:
+        return reference.strongest_messages(source, destination, neighbors)
+    return _Strongest.apply(source, destination.to(source.dtype), neighbors)  # pyright: ignore[reportReturnType]
