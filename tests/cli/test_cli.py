@@ -304,7 +304,11 @@ def test_ctrl_c_is_heard_at_once(tmp_path: Path, arguments: list[str]) -> None:
     lines = [f"c k {size - 1}", "c given 1 1", f"p edge {size} {len(edges)}", *(f"e {i} {j}" for i, j in edges)]
     (tmp_path / "hard.col").write_text("\n".join(lines))
     process = subprocess.Popen(
-        [sys.executable, "-m", "outgrow", *arguments], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "outgrow", *arguments],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored where tests run in the background
     )
     time.sleep(4)
     start = time.monotonic()
