@@ -78,6 +78,7 @@ def ship(folder: Path, name: str, puzzle: str, text: str, marks: int = 0, **chan
         "default": True,
         "steps": ((4, 7), (9, 20)),
         "restart": 0,
+        "notes": False,
         "scores": (Measured(f"{puzzle}-4-test", 4, 7, 10, 0.5),),
         "results": "results/none.json",
     }
@@ -101,6 +102,7 @@ class Told:
         self.wrong: list[str] = []
         self.calls: list[tuple[int, int, Any]] = []
         self.restarts: list[int] = []
+        self.notes: list[bool] = []
 
     def __call__(
         self,
@@ -109,10 +111,12 @@ class Told:
         steps: int,
         *,
         restart: int,
+        notes: bool,
         device: Any,
         progress: Callable[[int], None],
     ) -> list[Proposal]:
         self.restarts.append(restart)
+        self.notes.append(notes)
         self.calls.append((len(instances), steps, model))
         found: list[Proposal] = []
         for instance in instances:
@@ -354,6 +358,20 @@ def test_it_starts_over_as_the_weights_were_measured_or_as_it_is_told(run: Run, 
     assert (told.calls[-1][1], told.restarts[-1]) == (20, 0)  # weights that never start over
 
 
+def test_it_takes_notes_as_the_catalog_says_or_as_it_is_told(run: Run, told: Told, tmp_path: Path) -> None:
+    ship(tmp_path, "noting", "sudoku", FOUR, marks=2, default=False, notes=True)
+    for weights, options, notes in (
+        ("noting", [], True),
+        ("noting", ["--no-notes"], False),
+        ("boards", [], False),
+        ("boards", ["--notes"], True),
+        (str(tmp_path / "made.safetensors"), [], False),  # a file of one's own
+        (str(tmp_path / "made.safetensors"), ["--notes"], True),
+    ):
+        run("--weights", weights, *options, text=NINE)
+        assert told.notes[-1] is notes, (weights, options)
+
+
 @pytest.mark.parametrize(
     ("options", "word"),
     [
@@ -361,6 +379,7 @@ def test_it_starts_over_as_the_weights_were_measured_or_as_it_is_told(run: Run, 
         (["--exact", "--steps", "3"], "--exact"),
         (["--exact", "--device", "cpu"], "--exact"),
         (["--exact", "--restarts", "3"], "--exact"),
+        (["--exact", "--no-notes"], "--exact"),
         (["--exact", "--guarantee"], "--exact"),
         (["--exact", "--trace", "x.gif"], "--exact"),
         (["--exact", "--model", "grouped"], "--exact"),

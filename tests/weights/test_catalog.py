@@ -55,6 +55,7 @@ def entry(path: Path, name: str = "tiny", **changes: Any) -> Entry:
         "default": False,
         "steps": ((4, 2), (9, 32), (16, 64)),
         "restart": 16,
+        "notes": True,
         "scores": (Measured("sudoku-4-test", 4, 2, 500, 0.25), Measured("sudoku-9-test", 9, 2, 10, 1.0)),
         "results": "results/tiny.json",
     }
@@ -270,6 +271,8 @@ BAD: list[tuple[str, Any]] = [
     ("restart", -1),
     ("restart", 100_001),
     ("restart", True),
+    ("notes", 1),
+    ("notes", None),
     ("scores", []),
     ("scores", {}),
     ("scores", [[]]),

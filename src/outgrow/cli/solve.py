@@ -41,6 +41,11 @@ _EXACT = "the exact solver (SAT, not a neural network)"
     type=click.IntRange(0, 99_999),
     help="How often the network starts over, in another way  [0 with a guarantee or --steps, else as the weights were measured].",
 )
+@click.option(
+    "--notes/--no-notes",
+    default=None,
+    help="Every other time that it starts over, write down what the network is sure cannot be, and go on from there  [as the catalog says].",
+)
 @click.option("--model", type=click.Choice(_MODELS), help="Take the shipped weights of this model  [the default ones].")
 @click.option("--weights", metavar="WEIGHTS", help="A name (see `outgrow weights list`) or a file.")
 @click.option("--device", metavar="NAME", help="cpu, cuda, ...  [a GPU if there is one]")
@@ -58,6 +63,7 @@ def command(
     guarantee: bool | None,
     steps: int | None,
     restarts: int | None,
+    notes: bool | None,
     model: str | None,
     weights: str | None,
     device: str | None,
@@ -87,9 +93,11 @@ def command(
     """
     if seconds is not None and math.isnan(seconds):
         raise OutgrowError("--seconds is not a number")
-    if exact and any(option is not None for option in (weights, model, steps, restarts, device, trace, guarantee)):
+    if exact and any(
+        option is not None for option in (weights, model, steps, restarts, notes, device, trace, guarantee)
+    ):
         raise click.UsageError(
-            "--exact takes no network: leave out --weights, --model, --steps, --restarts, --device, --trace and --guarantee"
+            "--exact takes no network: leave out --weights, --model, --steps, --restarts, --notes, --device, --trace and --guarantee"
         )
     if guarantee is False and seconds is not None and not unique:
         raise click.UsageError("--seconds are the exact solver's: they go with --guarantee, --unique or --exact")
@@ -109,6 +117,7 @@ def command(
         model=model,
         steps=steps,
         restarts=restarts,
+        notes=notes,
         guarantee=guarantee is not False,
         network=not exact,
         unique=unique,

@@ -92,6 +92,7 @@ def _percent(share: float) -> str:
 @click.option(
     "--chosen-on", default="", metavar="DATASET", help="The set that chose among seeds  [the recipe's validation sets]"
 )
+@click.option("--notes", is_flag=True, help="Let `outgrow solve` take notes with it.")
 @click.option("--replace", is_flag=True, help="Write an entry of that name anew.")
 @_folder
 def add(
@@ -101,6 +102,7 @@ def add(
     as_default: bool,
     steps: str | None,
     chosen_on: str,
+    notes: bool,
     replace: bool,
     folder: Path | None,
 ) -> None:
@@ -123,6 +125,7 @@ def add(
         default=as_default,
         steps=_steps(steps),
         chosen_on=chosen_on,
+        notes=notes,
         replace=replace,
         folder=folder,
     )

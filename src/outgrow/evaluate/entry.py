@@ -33,6 +33,7 @@ def add_entry(
     default: bool = False,
     steps: Sequence[tuple[int, int]] = (),
     chosen_on: str = "",
+    notes: bool = False,
     replace: bool = False,
     folder: Path | None = None,
 ) -> Entry:
@@ -40,7 +41,7 @@ def add_entry(
     place = FOLDER if folder is None else folder
     if not replace and (place / CATALOG).exists() and name in read_catalog(place):
         raise OutgrowError(f"{place / CATALOG}: has {name!r} already; --replace writes it anew")
-    entry = make_entry(weights, results, name=name, default=default, steps=steps, chosen_on=chosen_on)
+    entry = make_entry(weights, results, name=name, default=default, steps=steps, chosen_on=chosen_on, notes=notes)
     ship(entry, weights, folder)
     return entry
 
@@ -53,6 +54,7 @@ def make_entry(
     default: bool = False,
     steps: Sequence[tuple[int, int]] = (),
     chosen_on: str = "",
+    notes: bool = False,
 ) -> Entry:
     """What the two files say.
 
@@ -91,6 +93,7 @@ def make_entry(
         default=default,
         steps=tuple(steps) or _steps(results, scores),
         restart=_restart(results, scores),
+        notes=notes,
         scores=tuple(Measured(s.dataset, s.size, s.steps, s.count, s.board) for s in scores),
         results=_place(results),
     )

@@ -103,6 +103,10 @@ class NodeModel(nn.Module, ABC, Generic[Graph]):
         return None
 
     @abstractmethod
+    def prepare(self, batch: Batch, draw: Tensor | None = None) -> Graph:
+        """The graph this model passes messages on; `draw` is of marks, if it has any."""
+
+    @abstractmethod
     def hear(self, graph: Graph, told: Tensor, which: Tensor) -> Tensor:
         """One round of messages between nodes that tell (N, H): what each hears, (N, H) for each type of edge or group, and behind that
         `which` (N, I), as it is."""

@@ -13,6 +13,7 @@ from outgrow.errors import OutgrowError
 from outgrow.graphs import Batch
 from outgrow.models import Model, Multivalued
 from outgrow.models.nodes import mix
+from outgrow.solve.notes import Notes, take_notes
 
 __all__ = ["attempt", "check_restart", "guess"]
 
@@ -20,12 +21,15 @@ _MAX_STEPS = 100_000
 _OPEN = math.log(0.9)  # a variable is open to guesses if the model's best value for it is less likely than that
 
 
-def attempt(model: Model, batch: Batch, number: int, steps: int) -> Iterator[Tensor]:
+def attempt(model: Model, batch: Batch, number: int, steps: int, notes: Notes | None = None) -> Iterator[Tensor]:
     """The scores of an attempt, step after step. The first one, 0, is what a model does by default.
 
     The others have other marks, if the model has any; else a multi-valued one has other embeddings for the values, and any other one
-    starts from noise. What a puzzle gets depends on the number and on the puzzle, not on those it shares a batch with.
+    starts from noise. What a puzzle gets depends on the number and on the puzzle, not on those it shares a batch with. With `notes`, it goes
+    on from what they say and adds to them.
     """
+    if notes is not None:
+        return take_notes(model, batch, number, steps, notes)
     if not number:
         return model.run(model.prepare(batch), steps)  # pyright: ignore[reportArgumentType]
     if isinstance(model, Multivalued):

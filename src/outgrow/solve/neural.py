@@ -17,6 +17,7 @@ from outgrow.graphs import Batch, Puzzles, Schema
 from outgrow.models import Model
 from outgrow.puzzles import PUZZLES, Instance, get_puzzle
 from outgrow.solve.attempts import attempt, check_restart, guess
+from outgrow.solve.notes import Notes, check_notes
 
 __all__ = ["Frame", "Proposal", "fit", "restate", "solve_batch", "too_large", "trace"]
 
@@ -75,6 +76,7 @@ def solve_batch(
     steps: int,
     *,
     restart: int = 0,
+    notes: bool = False,
     device: torch.device | str = "cpu",
     nodes: int | None = None,
     progress: Progress = _no_progress,
@@ -82,7 +84,8 @@ def solve_batch(
     """An answer for each puzzle, in order; they may be of different sizes.
 
     After every step of message passing the verdict is asked, and a puzzle's answer is the first one that it calls solved; else the one after
-    the last step. With `restart`, those that are not solved start over in another way, and with a guess for given, after every so many steps. `nodes` bounds the (variable, value) nodes that are computed at a time, and a single puzzle may have more; `progress` is told
+    the last step. With `restart`, those that are not solved start over in another way, and with a guess for given, after every so many steps. With `notes`,
+    every other time what the model is sure cannot be is written down, and an attempt that wrote something down is gone on with (decision 15). `nodes` bounds the (variable, value) nodes that are computed at a time, and a single puzzle may have more; `progress` is told
     how many puzzles are done.
 
     >>> from outgrow.models import BinarizedConfig, build_model
@@ -96,6 +99,8 @@ def solve_batch(
     if not 1 <= steps <= _MAX_STEPS:
         raise OutgrowError(f"{steps} steps; 1 to {_MAX_STEPS:,} are possible")
     check_restart(restart)
+    if notes:
+        check_notes(model)
     if not instances:
         return []
     seen = fit(model, instances)
@@ -104,13 +109,19 @@ def solve_batch(
     answers: list[Proposal] = []
     for part in _portions([i.csp for i in seen], nodes or _NODES.get(torch.device(device).type, 1 << 15)):
         with torch.no_grad(), memory_errors("puzzles of this size need a device with more, or the exact solver"):
-            answers += _solve_part(model, puzzles, part, [instances[i] for i in part], steps, restart or steps, device)
+            here = [instances[i] for i in part]
+            answers += _solve_part(model, puzzles, part, here, steps, restart or steps, notes, device)
         progress(len(answers))
     return answers
 
 
 def trace(
-    model: Model, instance: Instance, steps: int, *, number: int = 0, device: torch.device | str = "cpu"
+    model: Model,
+    instance: Instance,
+    steps: int,
+    *,
+    number: int = 0,
+    device: torch.device | str = "cpu",
 ) -> Iterator[Frame]:
     """The beliefs after every step of one attempt (0 is the one that `solve_batch` makes first), until the verdict holds.
 
@@ -128,7 +139,12 @@ def trace(
 
 
 def _trace(
-    model: Model, seen: list[Instance], instance: Instance, steps: int, number: int, device: torch.device | str
+    model: Model,
+    seen: list[Instance],
+    instance: Instance,
+    steps: int,
+    number: int,
+    device: torch.device | str,
 ) -> Iterator[Frame]:
     batch = Puzzles.of_instances(seen).batch([0], device)
     run = attempt(model, batch, number, steps)
@@ -168,17 +184,25 @@ def _solve_part(
     instances: Sequence[Instance],
     steps: int,
     length: int,
+    with_notes: bool,
     device: torch.device | str,
 ) -> list[Proposal]:
     """Attempts of so many steps, as long as there are any left: the first with all puzzles, the next with those not solved."""
     answers: list[Proposal] = []
     left = list(range(len(part)))
-    guesses: list[npt.NDArray[np.integer]] = []
+    givens: dict[int, npt.NDArray[np.integer]] = {}
+    noted: dict[int, Tensor] = {}
+    starts = dict.fromkeys(left, 0)  # how often each has started over: every other time it takes notes, if any do
     for number, begin in enumerate(range(0, steps, length)):
         batch = puzzles.batch([part[k] for k in left], device)
-        givens = torch.from_numpy(np.concatenate(guesses)).to(device) if number else batch.givens
-        tried = replace(batch, givens=givens)
-        found, scores = _solve(model, batch, tried, [instances[k] for k in left], min(length, steps - begin), number)
+        tried, notes = batch, None
+        if number:
+            tried = replace(batch, givens=torch.from_numpy(np.concatenate([givens[k] for k in left])).to(device))
+            if with_notes and any(starts[k] % 2 for k in left):
+                notes = Notes(torch.cat([noted[k] for k in left]), torch.tensor([starts[k] % 2 for k in left]) > 0)
+                notes = notes.to(device)
+        mine, span = [instances[k] for k in left], min(length, steps - begin)
+        found, scores = _solve(model, batch, tried, mine, span, number, notes)
         if not begin:
             answers = found
         else:
@@ -188,22 +212,38 @@ def _solve_part(
         here, left = left, [k for k in left if not answers[k].solved]
         if not left or begin + length >= steps:
             break
+        notes = notes or Notes.none(batch)
+        parts = notes.ruled_out.split([v * k for v, k in batch.sizes])
+        before = batch.split(tried.givens.cpu().numpy())
         guessed = batch.split(guess(model, batch, scores, number + 1).givens.cpu().numpy())
-        guesses = [given for k, given in zip(here, guessed, strict=True) if not answers[k].solved]
+        stated = batch.split(batch.givens.cpu().numpy())
+        for i, (k, more) in enumerate(zip(here, notes.added.tolist(), strict=True)):
+            if more:  # notes hold under the guess that they were taken under
+                givens[k], noted[k] = before[i], parts[i]
+                continue
+            starts[k] += 1
+            first = with_notes and starts[k] == 1
+            givens[k], noted[k] = stated[i] if first else guessed[i], torch.zeros_like(parts[i])
     return answers
 
 
 def _solve(
-    model: Model, batch: Batch, tried: Batch, instances: Sequence[Instance], steps: int, number: int
+    model: Model,
+    batch: Batch,
+    tried: Batch,
+    instances: Sequence[Instance],
+    steps: int,
+    number: int,
+    notes: Notes | None,
 ) -> tuple[list[Proposal], Tensor]:
-    """An attempt at the puzzles of one batch, with guesses in `tried`; and the last scores. They are judged as they were stated, not as the
+    """An attempt at the puzzles of one batch, with guesses in `tried`, that goes on from `notes`; and the last scores. They are judged as they were stated, not as the
     model sees them."""
     began = time.perf_counter()
     found: dict[int, tuple[npt.NDArray[np.int16], bool, int, npt.NDArray[np.float32]]] = {}
     before: list[npt.NDArray[np.int16]] = []
     ends_at = np.cumsum([v for v, _ in batch.sizes])[:-1]
     scores = batch.givens.new_zeros(batch.num_variables, batch.max_values)
-    for step, scores in enumerate(attempt(model, tried, number, steps), start=1):
+    for step, scores in enumerate(attempt(model, tried, number, steps, notes), start=1):
         values = torch.where(batch.givens > 0, batch.givens, scores.argmax(1) + 1)
         now = np.split(values.cpu().numpy().astype(np.int16), ends_at)
         # What did not change since the step before breaks the same rules still.

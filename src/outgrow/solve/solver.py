@@ -45,12 +45,14 @@ class Network:
         name: what is said of it.
         steps: the steps of an attempt at a puzzle of that size.
         restarts: how often it starts over where it is not solved.
+        notes: whether, every other time that it starts over, it writes down what it is sure cannot be.
     """
 
     model: Model
     name: str
     steps: Callable[[int], int]
     restarts: Callable[[int], int]
+    notes: bool
 
 
 class Solver:
@@ -68,6 +70,8 @@ class Solver:
         steps: the most steps of an attempt; by default as many as the weights were measured with.
         restarts: how often to start over in another way where it is not solved. By default as often as the weights were measured
             with, but never where `steps` are named or the exact solver finishes anyway.
+        notes: every other time that it starts over, write down what the network is sure cannot be, and go on from there. By default
+            as the catalog says, and not with weights of one's own.
         guarantee: let the exact solver finish what the network does not.
         network: without it the exact solver does everything.
         unique: ask the exact solver whether there is another solution as well.
@@ -86,6 +90,7 @@ class Solver:
         model: str | None = None,
         steps: int | None = None,
         restarts: int | None = None,
+        notes: bool | None = None,
         guarantee: bool = True,
         network: bool = True,
         unique: bool = False,
@@ -107,7 +112,7 @@ class Solver:
         if weights is not None and not isinstance(weights, str | Path) and not hasattr(weights, "prepare"):
             raise OutgrowError(f"weights are a name, a file or a model, not {type(weights).__name__}")
         self._weights, self._kind = weights, model
-        self._steps, self._restarts = steps, restarts
+        self._steps, self._restarts, self._notes = steps, restarts, notes
         self._guarantee, self._neural, self._unique = guarantee, network, unique
         self._seconds = min(seconds, _MAX_SECONDS)
         self._device = device
@@ -178,7 +183,8 @@ class Solver:
             return times if times is not None else -(-steps_for(entry, size) // attempt(size)) - 1
 
         name = f"{entry.name}, trained on at most {entry.max_trained_values} values"
-        return Network(open_entry(entry).model, name, attempt, restarts)
+        notes = entry.notes if self._notes is None else self._notes
+        return Network(open_entry(entry).model, name, attempt, restarts, notes)
 
     def _find_entry(self, kind: str) -> Any:
         from outgrow.weights.catalog import default_weights, read_catalog
@@ -217,7 +223,7 @@ class Solver:
 
     def _own(self, model: Model, name: str) -> Network:
         steps = model.config.steps if self._steps is None else self._steps
-        return Network(model, name, lambda size: steps, lambda size: self._restarts or 0)
+        return Network(model, name, lambda size: steps, lambda size: self._restarts or 0, bool(self._notes))
 
     # ---- how it solves
 
@@ -249,6 +255,7 @@ class Solver:
                 [instances[i] for i in members],
                 steps * (restarts + 1),
                 restart=steps if restarts else 0,
+                notes=self._networks[kind].notes,
                 device=self.device,
                 progress=lambda done, before=before: progress(before + done),
             )

@@ -72,6 +72,7 @@ class Entry:
         default: whether `outgrow solve` takes it if nothing else is asked for; one entry a puzzle at most.
         steps: pairs (largest size, steps), sizes rising: how long to run puzzles up to that size.
         restart: after so many steps, puzzles that are not solved start over with other marks and a guess; 0 if they never do.
+        notes: whether solving writes down what the network is sure cannot be, every other time that it starts over.
         scores: as measured, copied from the file `results`.
     """
 
@@ -89,6 +90,7 @@ class Entry:
     default: bool
     steps: tuple[tuple[int, int], ...]
     restart: int
+    notes: bool
     scores: tuple[Measured, ...]
     results: str
 
@@ -280,6 +282,7 @@ _ENTRY: Mapping[str, Callable[[Any], bool]] = {
     "default": lambda value: isinstance(value, bool),
     "steps": _are_steps,
     "restart": lambda value: _is_whole(value, least=0, most=_MAX_STEPS),
+    "notes": lambda value: isinstance(value, bool),
     "scores": lambda value: isinstance(value, list) and len(value) > 0,
     "results": _is_text,
 }
