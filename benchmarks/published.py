@@ -1,6 +1,6 @@
 """Boards that nobody here made: Simon Tatham's Solo and Unequal (Debian's sgt-puzzles), solved by the shipped networks alone.
 
-    python benchmarks/published.py [--json results/published.json] [--count 40] [solo-3x3db unequal-9de ...]
+    python benchmarks/published.py [--json results/published.json] [--count 40] [--restarts 31] [solo-3x3db unequal-9de ...]
 
 `benchmarks/tables.py` makes the table of docs/guide/solve.md of what it writes. The program draws other boards each time; the file keeps them.
 """
@@ -46,11 +46,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("levels", nargs="*", metavar="LEVEL", help=f"of {', '.join(LEVELS)}")
     parser.add_argument("--json", type=Path, help="where to write what was measured, and the boards")
     parser.add_argument("--count", type=int, default=40, help="boards of each level (40)")
+    parser.add_argument(
+        "--restarts",
+        type=int,
+        default=31,
+        help="how often the network starts over, at the most (31); a board takes as long",
+    )
     given = parser.parse_args(arguments)
-    solver = Solver(guarantee=False)
     began = time.monotonic()
     found: dict[str, dict[str, Any]] = {}
     try:
+        solver = Solver(guarantee=False, restarts=given.restarts)
         for level in given.levels or LEVELS:
             text = generate(level, given.count)
             puzzles = parse(text, source=level)
@@ -72,6 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.json:
         report = {
             "benchmark": "benchmarks/published.py",
+            "restarts": given.restarts,
             **provenance("cpu", seconds=round(time.monotonic() - began, 1)),
             "levels": found,
         }
