@@ -41,6 +41,7 @@ def measured() -> list[tuple[Entry, list[Evaluation]]]:
         True,
         ((16, 64), (25, 128)),
         64,
+        False,
         (),
         "results/big.json",
     )
