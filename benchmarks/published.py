@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--restarts",
         type=int,
         default=31,
-        help="how often the network starts over, at the most (31); a board takes as long",
+        help="how often the network starts over at most; unsolved boards use them all (31)",
     )
     given = parser.parse_args(arguments)
     began = time.monotonic()
@@ -65,6 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             steps = sorted(a.steps for a in answers if a.solved)
             found[level] = {
                 "weights": solver.network_for(puzzles[0]).name.split(",")[0],
+                "notes": solver.network_for(puzzles[0]).notes,
                 "count": len(puzzles),
                 "solved": len(steps),
                 "median_steps": steps[len(steps) // 2] if steps else None,

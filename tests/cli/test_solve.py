@@ -359,14 +359,15 @@ def test_it_starts_over_as_the_weights_were_measured_or_as_it_is_told(run: Run, 
 
 
 def test_it_takes_notes_as_the_catalog_says_or_as_it_is_told(run: Run, told: Told, tmp_path: Path) -> None:
-    ship(tmp_path, "noting", "sudoku", FOUR, marks=2, default=False, notes=True)
+    ship(tmp_path, "noting", "sudoku", FOUR, marks=2, default=False, restart=6, notes=True)
     for weights, options, notes in (
-        ("noting", [], True),
-        ("noting", ["--no-notes"], False),
+        ("noting", ["--no-guarantee"], True),
+        ("noting", ["--no-guarantee", "--no-notes"], False),
+        ("noting", [], False),  # one attempt
         ("boards", [], False),
-        ("boards", ["--notes"], True),
+        ("boards", ["--notes", "--restarts", 1, "--steps", 16], True),
         (str(tmp_path / "made.safetensors"), [], False),  # a file of one's own
-        (str(tmp_path / "made.safetensors"), ["--notes"], True),
+        (str(tmp_path / "made.safetensors"), ["--notes", "--restarts", 1, "--steps", 16], True),
     ):
         run("--weights", weights, *options, text=NINE)
         assert told.notes[-1] is notes, (weights, options)
@@ -380,6 +381,8 @@ def test_it_takes_notes_as_the_catalog_says_or_as_it_is_told(run: Run, told: Tol
         (["--exact", "--device", "cpu"], "--exact"),
         (["--exact", "--restarts", "3"], "--exact"),
         (["--exact", "--no-notes"], "--exact"),
+        (["--notes"], "notes are taken where a network starts over"),
+        (["--notes", "--restarts", "2", "--steps", "15"], "too short for notes; 16 are the least"),
         (["--exact", "--guarantee"], "--exact"),
         (["--exact", "--trace", "x.gif"], "--exact"),
         (["--exact", "--model", "grouped"], "--exact"),

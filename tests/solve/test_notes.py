@@ -151,7 +151,7 @@ def test_every_other_start_takes_notes_and_goes_on_as_long_as_there_are_more(mon
         return iter([torch.zeros(36, 6)] * steps)
 
     monkeypatch.setattr("outgrow.solve.neural.attempt", attempts)
-    [answer] = solve_batch(build(), [puzzle], 16, restart=2, notes=True)
+    [answer] = solve_batch(build(), [puzzle], 8 * 16, restart=16, notes=True)
     assert not answer.solved
     assert [line[:3] for line in asked] == [
         (0, False, 0),
@@ -184,8 +184,8 @@ def test_a_puzzle_has_the_same_answer_in_any_company(kind: str, below: float, mo
     with torch.random.fork_rng():
         torch.set_default_dtype(torch.float64)
         try:
-            together = solve_batch(model, MIXED, 90, restart=30, notes=True, nodes=1 << 14)
-            alone = [solve_batch(model, [puzzle], 90, restart=30, notes=True)[0] for puzzle in MIXED]
+            together = solve_batch(model, MIXED, 200, restart=25, notes=True, nodes=1 << 14)
+            alone = [solve_batch(model, [puzzle], 200, restart=25, notes=True)[0] for puzzle in MIXED]
         finally:
             torch.set_default_dtype(torch.float32)
     for puzzle, one, other in zip(MIXED, together, alone, strict=True):
@@ -195,7 +195,30 @@ def test_a_puzzle_has_the_same_answer_in_any_company(kind: str, below: float, mo
 
 def test_a_multivalued_model_takes_none() -> None:
     with pytest.raises(OutgrowError, match="takes no notes"):
-        solve_batch(build("multivalued"), MIXED[:1], 4, notes=True)
+        solve_batch(build("multivalued"), MIXED[:1], 40, restart=20, notes=True)
+
+
+@pytest.mark.parametrize(
+    ("restart", "steps", "word"), [(0, 40, "starts over"), (40, 40, "starts over"), (15, 40, "too short")]
+)
+def test_where_no_notes_would_be_taken_it_is_said(restart: int, steps: int, word: str) -> None:
+    with pytest.raises(OutgrowError, match=word):
+        solve_batch(build(), MIXED[:1], steps, restart=restart, notes=True)
+
+
+@pytest.mark.parametrize("columns", [3, 6])
+def test_attempts_are_solved_with_their_last_notes(columns: int) -> None:
+    """Notes of the last step of an attempt count, and those that leave a variable without a value end it."""
+    sure = torch.zeros(36, 6, dtype=torch.bool)
+    sure[:, :columns] = True
+    model = Recorder(build(), sure)
+    solve_batch(model.model, MIXED[:1], 64, restart=16, notes=True)
+    noted = [int((known == RULED_OUT).sum()) for known in model.known]
+    given = min(noted)
+    # A plain attempt is one walk, one with notes four; notes come at the end of the first.
+    begins = noted[1], noted[5]
+    assert begins[0] == given
+    assert (begins[1] > given + 5) == (columns == 3)  # a guess rules out five
 
 
 def test_notes_solve_boards_of_other_people_that_it_stalls_on_without() -> None:

@@ -77,6 +77,8 @@ def make_entry(
     puzzles = {s.puzzle for s in scores}
     if len(puzzles) != 1:
         raise OutgrowError(f"{results}: scores of {len(puzzles)} kinds of puzzles for {weights}; one is needed")
+    if notes and loaded.model.kind == "multivalued":
+        raise OutgrowError(f"{weights}: a multi-valued model takes no notes")
     sets = _training_sets(weights, info)
     entry = Entry(
         name=name,

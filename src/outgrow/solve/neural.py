@@ -85,7 +85,7 @@ def solve_batch(
 
     After every step of message passing the verdict is asked, and a puzzle's answer is the first one that it calls solved; else the one after
     the last step. With `restart`, those that are not solved start over in another way, and with a guess for given, after every so many steps. With `notes`,
-    every other time what the model is sure cannot be is written down, and an attempt that wrote something down is gone on with (decision 15). `nodes` bounds the (variable, value) nodes that are computed at a time, and a single puzzle may have more; `progress` is told
+    every other time what the model is sure cannot be is written down, and while there is more of it the next attempt goes on from there. `nodes` bounds the (variable, value) nodes that are computed at a time, and a single puzzle may have more; `progress` is told
     how many puzzles are done.
 
     >>> from outgrow.models import BinarizedConfig, build_model
@@ -100,7 +100,7 @@ def solve_batch(
         raise OutgrowError(f"{steps} steps; 1 to {_MAX_STEPS:,} are possible")
     check_restart(restart)
     if notes:
-        check_notes(model)
+        check_notes(model, restart, steps)
     if not instances:
         return []
     seen = fit(model, instances)
@@ -255,7 +255,7 @@ def _solve(
         if ends or left:
             confidence = np.split(_confidence(scores, values, batch.givens), ends_at)
             found |= {i: (now[i], i in ends, step, confidence[i]) for i in (*ends, *left)}
-        if len(found) == len(instances):
+        if len(found) == len(instances) and step < steps:  # after the last step it ends by itself, with its last notes
             break
     seconds = time.perf_counter() - began
     cost = [v * k for v, k in batch.sizes]

@@ -58,15 +58,19 @@ class Notes:
         return Notes(self.ruled_out.to(device), self.taken.to(device))
 
 
-def check_notes(model: Model) -> None:
-    """Refuses a model that cannot take notes."""
+def check_notes(model: Model, restart: int, steps: int) -> None:
+    """Refuses a model that cannot take notes, and attempts of so many steps (0 for one alone) that would never take any."""
     if isinstance(model, Multivalued):
         raise OutgrowError("a multi-valued model takes no notes: it has no inputs for values that are ruled out")
+    if not 0 < restart < steps:
+        raise OutgrowError("notes are taken where a network starts over; let it: --restarts N, or --no-guarantee")
+    if restart < _EVERY * _TIMES:
+        raise OutgrowError(f"attempts of {restart} steps are too short for notes; {_EVERY * _TIMES} are the least")
 
 
 def take_notes(model: Model, batch: Batch, number: int, steps: int, notes: Notes) -> Iterator[Tensor]:
     """The scores of an attempt, step after step, that goes on from `notes` and adds to them."""
-    check_notes(model)
+    assert not isinstance(model, Multivalued)
     return _run(model, batch, number, steps, notes)  # pyright: ignore[reportArgumentType]
 
 
@@ -81,7 +85,7 @@ def _run(model: NodeModel[Graph], batch: Batch, number: int, steps: int, notes: 
     notes.added = torch.zeros_like(notes.added)
 
     def read() -> Graph:
-        return replace(given, known=given.known.masked_fill(notes.ruled_out & free, RULED_OUT))
+        return replace(given, known=given.known.masked_fill(notes.ruled_out, RULED_OUT))
 
     def begin() -> States:
         return model.shake(read(), number) if number and not model.marked else model.start(read())
@@ -91,6 +95,8 @@ def _run(model: NodeModel[Graph], batch: Batch, number: int, steps: int, notes: 
         scores = torch.empty(0)
         for states, scores in model.walk(read(), min(_EVERY, steps - at), states):  # noqa: B007, B020
             yield scores
+        if at + _EVERY > steps:
+            break
         times = (times + 1).masked_fill(scores[batch.allowed].float().sigmoid() >= _BELOW, 0)
         new = (times >= _TIMES) & taken & ~notes.ruled_out
         notes.ruled_out = notes.ruled_out | new

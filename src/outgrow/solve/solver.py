@@ -71,7 +71,7 @@ class Solver:
         restarts: how often to start over in another way where it is not solved. By default as often as the weights were measured
             with, but never where `steps` are named or the exact solver finishes anyway.
         notes: every other time that it starts over, write down what the network is sure cannot be, and go on from there. By default
-            as the catalog says, and not with weights of one's own.
+            as the catalog says, and not with weights of one's own. Asked for where it makes one attempt, it is refused.
         guarantee: let the exact solver finish what the network does not.
         network: without it the exact solver does everything.
         unique: ask the exact solver whether there is another solution as well.
@@ -105,9 +105,9 @@ class Solver:
             raise OutgrowError(f"{seconds} seconds for the exact solver; a number from 0 on is possible")
         if weights is not None and model is not None:
             raise OutgrowError("weights are of one model already: name weights or a model, not both")
-        if not network and (weights is not None or model is not None or not guarantee):
+        if not network and (weights is not None or model is not None or notes is not None or not guarantee):
             raise OutgrowError(
-                "without a network the exact solver does everything: leave out weights, model and guarantee"
+                "without a network the exact solver does everything: leave out weights, model, notes and guarantee"
             )
         if weights is not None and not isinstance(weights, str | Path) and not hasattr(weights, "prepare"):
             raise OutgrowError(f"weights are a name, a file or a model, not {type(weights).__name__}")
@@ -161,7 +161,13 @@ class Solver:
         """The network for puzzles of that kind, opened when it is first asked for."""
         if puzzle.puzzle not in self._networks:
             self._networks[puzzle.puzzle] = self._open(puzzle.puzzle)
-        return self._networks[puzzle.puzzle]
+        network = self._networks[puzzle.puzzle]
+        if self._notes:
+            from outgrow.solve.notes import check_notes
+
+            length, restarts = network.steps(puzzle.size), network.restarts(puzzle.size)
+            check_notes(network.model, length, length * (restarts + 1))
+        return network
 
     def _open(self, kind: str) -> Network:
         from outgrow.weights.catalog import open_entry, steps_for
@@ -255,7 +261,7 @@ class Solver:
                 [instances[i] for i in members],
                 steps * (restarts + 1),
                 restart=steps if restarts else 0,
-                notes=self._networks[kind].notes,
+                notes=self._networks[kind].notes and restarts > 0,
                 device=self.device,
                 progress=lambda done, before=before: progress(before + done),
             )
