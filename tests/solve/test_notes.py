@@ -107,6 +107,15 @@ def test_what_is_ruled_out_stays_and_is_an_input() -> None:
     assert notes.added.tolist() == [False]
 
 
+def test_looks_are_four_steps_apart() -> None:
+    batch = batch_of(MIXED[:1])
+    sure = torch.ones(36, 6, dtype=torch.bool)
+    for steps, noted in ((15, False), (16, True)):
+        notes = Notes.none(batch, taken=True)
+        run(Recorder(build(), sure).model, batch, steps, notes)
+        assert bool(notes.ruled_out.any()) is noted
+
+
 def test_a_variable_without_values_says_that_a_note_is_wrong() -> None:
     batch = batch_of([MIXED[0]] * 2)
     sure = torch.zeros(72, 6, dtype=torch.bool)
