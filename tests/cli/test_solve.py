@@ -359,11 +359,12 @@ def test_it_starts_over_as_the_weights_were_measured_or_as_it_is_told(run: Run, 
 
 
 def test_it_takes_notes_as_the_catalog_says_or_as_it_is_told(run: Run, told: Told, tmp_path: Path) -> None:
-    ship(tmp_path, "noting", "sudoku", FOUR, marks=2, default=False, restart=6, notes=True)
+    ship(tmp_path, "noting", "sudoku", FOUR, marks=2, default=False, restart=16, notes=True)
     for weights, options, notes in (
         ("noting", ["--no-guarantee"], True),
         ("noting", ["--no-guarantee", "--no-notes"], False),
         ("noting", [], False),  # one attempt
+        ("noting", ["--restarts", 3, "--steps", 15], False),  # too short for notes that nobody asked for
         ("boards", [], False),
         ("boards", ["--notes", "--restarts", 1, "--steps", 16], True),
         (str(tmp_path / "made.safetensors"), [], False),  # a file of one's own

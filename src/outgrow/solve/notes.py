@@ -20,12 +20,13 @@ from outgrow.models import Model, Multivalued
 from outgrow.models.layers import States
 from outgrow.models.nodes import NodeModel
 
-__all__ = ["Notes", "check_notes", "take_notes"]
+__all__ = ["LEAST_FOR_NOTES", "Notes", "check_notes", "take_notes"]
 Graph = TypeVar("Graph", bound=BinarizedGraph)
 
 # Chosen on Futoshikis of Unequal, see decision 15. What a node says is looked at after every so many steps; it is noted if the value was less
 # likely than this so many times in a row, for just after a start a network is sure of much that it takes back.
 _EVERY, _BELOW, _TIMES = 4, 0.01, 4
+LEAST_FOR_NOTES = _EVERY * _TIMES  # steps of an attempt
 # Where nothing was noted for so many steps, states start afresh: at rest, a network does not see what follows from its notes.
 _PATIENCE = 24
 
@@ -64,8 +65,8 @@ def check_notes(model: Model, restart: int, steps: int) -> None:
         raise OutgrowError("a multi-valued model takes no notes: it has no inputs for values that are ruled out")
     if not 0 < restart < steps:
         raise OutgrowError("notes are taken where a network starts over; let it: --restarts N, or --no-guarantee")
-    if restart < _EVERY * _TIMES:
-        raise OutgrowError(f"attempts of {restart} steps are too short for notes; {_EVERY * _TIMES} are the least")
+    if restart < LEAST_FOR_NOTES:
+        raise OutgrowError(f"attempts of {restart} steps are too short for notes; {LEAST_FOR_NOTES} are the least")
 
 
 def take_notes(model: Model, batch: Batch, number: int, steps: int, notes: Notes) -> Iterator[Tensor]:

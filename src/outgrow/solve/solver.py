@@ -54,6 +54,12 @@ class Network:
     restarts: Callable[[int], int]
     notes: bool
 
+    def takes_notes(self, steps: int) -> bool:
+        """Whether it does in attempts of so many steps; shorter ones have no time for it."""
+        from outgrow.solve.notes import LEAST_FOR_NOTES
+
+        return self.notes and steps >= LEAST_FOR_NOTES
+
 
 class Solver:
     """Solves puzzles, and problems of one's own, and checks every answer.
@@ -261,7 +267,7 @@ class Solver:
                 [instances[i] for i in members],
                 steps * (restarts + 1),
                 restart=steps if restarts else 0,
-                notes=self._networks[kind].notes and restarts > 0,
+                notes=restarts > 0 and self._networks[kind].takes_notes(steps),
                 device=self.device,
                 progress=lambda done, before=before: progress(before + done),
             )
