@@ -91,6 +91,7 @@ def solve_batch(
     >>> from outgrow.models import BinarizedConfig, build_model
     >>> from outgrow.puzzles import parse
     >>> puzzles = parse("12343412214343.1\\n1.....3..4.....2")
+    >>> _ = torch.manual_seed(0)
     >>> model = build_model(Schema.of(puzzles[0].csp), BinarizedConfig(width=8))  # untrained
     >>> answers = solve_batch(model, puzzles, steps=3)
     >>> len(answers), answers[1].assignment.shape, answers[1].solved
@@ -128,6 +129,7 @@ def trace(
     >>> from outgrow.models import BinarizedConfig, build_model
     >>> from outgrow.puzzles import parse_one
     >>> puzzle = parse_one("1.....3..4.....2")
+    >>> _ = torch.manual_seed(0)
     >>> model = build_model(Schema.of(puzzle.csp), BinarizedConfig(width=8))  # untrained
     >>> [frame.beliefs.shape for frame in trace(model, puzzle, steps=2)]
     [(16, 4), (16, 4)]
