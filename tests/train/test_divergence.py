@@ -135,8 +135,11 @@ def test_what_goes_on_is_the_last_good_state_and_nothing_else(tmp_path: Path, pl
         assert state.progress.recoveries == 2
         state.step()
     end = read(tmp_path / "a" / "checkpoint.safetensors")
-    assert all(torch.equal(end[f"weights/{name}"], w.detach()) for name, w in state.weights.items())
-    assert all(torch.equal(end[f"ema/{name}"], w) for name, w in state.ema.items())
+    # Products may differ in their last bit with where their operands lie in memory (seen on an Intel processor); another batch or rate changes
+    # weights a thousand times as much.
+    for name, w in state.weights.items():
+        torch.testing.assert_close(end[f"weights/{name}"], w.detach(), rtol=0, atol=1e-6)
+        torch.testing.assert_close(end[f"ema/{name}"], state.ema[name], rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("recoveries", [0, 2])
