@@ -175,6 +175,14 @@ def test_the_strongest_messages_are_those_of_a_loop(table: str) -> None:
     torch.testing.assert_close(differentiate(case, fast), differentiate(case, loop), rtol=1e-12, atol=1e-12)
 
 
+def test_those_that_are_equally_strong_share_the_gradient() -> None:
+    source = torch.tensor([[1.0, 5.0], [3.0, 5.0], [3.0, 2.0], [9.0, 5.0]], requires_grad=True)
+    neighbors = Neighbors(torch.tensor([[0, 1, 2, 3]]), torch.tensor([[True, True, True, False]]), 4)
+    strongest_messages(source, torch.zeros(1, 2), neighbors).sum().backward()
+    assert source.grad is not None
+    assert source.grad.tolist() == [[0, 0.5], [0.5, 0.5], [0.5, 0], [0, 0]]
+
+
 def test_strongest_messages_in_blocks_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     case = make_case(TABLES["degrees in disorder"], attention="", layers=0)
     whole = strongest_messages(case.source, case.destination, case.neighbors)
