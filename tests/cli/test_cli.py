@@ -148,6 +148,8 @@ def test_100_megabytes_of_garbage_are_refused(run: Run, tmp_path: Path) -> None:
         (["generate", "sudoku", "--size", "9", "--rounds", "2", "--givens", "30-50"], "exclude"),
         (["generate", "sudoku", "--size", "9", "--rounds", "2", "--search"], "without search"),
         (["generate", "coloring", "--size", "4", "--rounds", "1"], "probing"),
+        (["generate", "coloring", "--size", "4", "--chained"], "chains"),
+        (["generate", "futoshiki", "--size", "4", "--chained", "--minimal"], "exclude"),
         (["generate", "futoshiki", "--size", "4", "--any-solution", "--candidates"], "dataset files alone"),
         (["generate", "futoshiki", "--size", "4", "--candidates", "--out", "a.npz"], "any solution counts"),
         (["generate", "sudoku", "--size", "9", "--format", "nope"], "nope"),

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from outgrow.csp import find_singles
 from outgrow.csp.exact import ExactSolver
 from outgrow.csp.probing import Prober
 from outgrow.data import generate as generating
@@ -35,7 +36,7 @@ from outgrow.data.generate import (
 )
 from outgrow.data.sample import fold_of
 from outgrow.errors import OutgrowError
-from outgrow.puzzles import coloring, futoshiki, sudoku
+from outgrow.puzzles import Instance, coloring, futoshiki, sudoku
 
 CASES = [
     default_settings("sudoku", 4, 20),
@@ -46,6 +47,9 @@ CASES = [
     default_settings("sudoku", 16, 5),
     default_settings("futoshiki", 5, 20, levels=(30, 60)),
     default_settings("futoshiki", 9, 5, style="minimal", levels=(0, 0)),
+    default_settings("sudoku", 9, 5, style="chained", levels=(0, 0)),
+    default_settings("futoshiki", 6, 12, style="chained", levels=(0, 0)),
+    default_settings("futoshiki", 5, 12, style="chained", levels=(0, 0), signs=(0, 20)),
     default_settings("coloring", 4, 10, nodes=(40, 60)),
     default_settings("coloring", 8, 4, nodes=(40, 49)),
     default_settings("coloring", 12, 4, nodes=(40, 45)),
@@ -67,8 +71,10 @@ def test_puzzles_are_what_the_settings_say(settings: Settings, tmp_path: Path) -
             assert variables - record.given.sum() == variables * level // 100
         if settings.style == "extra":
             assert record.given.sum() == low + i % (high - low + 1)
-        if settings.puzzle == "futoshiki":
+        if settings.puzzle == "futoshiki" and settings.style != "chained":
             assert len(record.pairs) == 2 * settings.size
+        if settings.style == "chained":
+            assert_chained(instance)
         with ExactSolver(instance.csp) as solver:
             if settings.puzzle != "coloring":
                 assert solver.count(instance.givens, limit=2).count == 1
@@ -81,6 +87,32 @@ def test_puzzles_are_what_the_settings_say(settings: Settings, tmp_path: Path) -
             fewer_colors = coloring.build(record.pairs, np.zeros(variables, dtype=np.int16), settings.size - 1)
             with ExactSolver(fewer_colors.csp) as solver:
                 assert solver.solve(break_symmetry=True).status == "unsatisfiable"
+
+
+def assert_chained(instance: Instance) -> None:
+    """Against singles counted in another way: they solve it, and not with a given or a sign less."""
+    signs = instance.csp.pairs.get("lt", np.zeros((0, 2), dtype=np.int64))
+    found = find_singles(instance.csp, instance.givens)
+    assert found is not None
+    assert (found > 0).all()
+    for spared in np.flatnonzero(instance.givens):
+        fewer = instance.givens.copy()
+        fewer[spared] = 0
+        found = find_singles(instance.csp, fewer)
+        assert found is None or not (found > 0).all()
+    for spared in range(len(signs)):
+        less = futoshiki.build(instance.size, np.delete(signs, spared, axis=0), instance.givens)
+        found = find_singles(less.csp, less.givens)
+        assert found is None or not (found > 0).all()
+
+
+def test_chains_have_few_givens_on_some_boards_and_many_on_others() -> None:
+    settings = default_settings("futoshiki", 6, 40, style="chained", levels=(0, 0))
+    givens = sorted(int(record.given.sum()) for record in make_chunk(settings, 0))
+    assert givens[0] <= 4
+    assert givens[-1] >= 8
+    with pytest.raises(OutgrowError, match="Sudokus and Futoshikis"):
+        default_settings("coloring", 4, 1, style="chained", levels=(0, 0))
 
 
 def test_grades_say_whether_singles_suffice() -> None:

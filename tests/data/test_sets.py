@@ -353,6 +353,19 @@ def test_candidates_that_are_none_are_found(tmp_path: Path) -> None:
         assert any("its candidates are not the values" in p for p in problems)
 
 
+def test_chains_that_are_none_are_found(tmp_path: Path) -> None:
+    made = generate(default_settings("futoshiki", 5, 6, style="chained", levels=(0, 0)), tmp_path / "a.npz")
+    assert verify_set(*plant(tmp_path, records_of(made), made), tmp_path).ok
+    for flaw, words in (("more", "solve it with a clue less"), ("fewer", "singles do not solve it")):
+        records, folder = records_of(made), tmp_path / flaw
+        given = records[2].given.copy()
+        given[np.flatnonzero(given != (flaw == "more"))[0]] = flaw == "more"
+        records[2] = replace(records[2], given=given)
+        folder.mkdir()
+        problems = verify_set(*plant(folder, records, made), folder).problems
+        assert any(words in p for p in problems)
+
+
 def test_a_manifest_that_lies_is_found(boards: Dataset, tmp_path: Path) -> None:
     settings = dict(boards.settings)
     lies = (

@@ -25,6 +25,11 @@ from outgrow.puzzles import PUZZLES, render
     "--givens", type=RANGE, help="Minimal puzzles plus random givens, up to a number in this range, as 22-34."
 )
 @click.option("--minimal", is_flag=True, help="Dig until no given can be spared.")
+@click.option(
+    "--chained",
+    is_flag=True,
+    help="Sudokus and Futoshikis that singles solve, and would not with a given or a sign less.",
+)
 @click.option("--search", is_flag=True, help="Minimal Sudokus and Futoshikis that singles do not solve.")
 @click.option(
     "--rounds",
@@ -68,6 +73,7 @@ def command(
     mask: tuple[int, int] | None,
     givens: tuple[int, int] | None,
     minimal: bool,
+    chained: bool,
     search: bool,
     rounds: int | None,
     any_solution: bool,
@@ -95,6 +101,7 @@ def command(
       outgrow generate sudoku --size 9 --rounds 2 --count 25
       outgrow generate futoshiki --size 9 --mask 40-60 --format grid
       outgrow generate futoshiki --size 6 --minimal --signs 0-4
+      outgrow generate futoshiki --size 9 --chained --format grid
       outgrow generate futoshiki --size 5 --any-solution --candidates --mask 60-100 --out loose.npz
       outgrow generate coloring --size 5 --nodes 40-80 --json
       outgrow generate coloring --size 4 --nodes 20-60 --degrees 8-40 --json
@@ -102,8 +109,8 @@ def command(
     from outgrow.cli.terminal import track
     from outgrow.data.generate import default_settings, generate, make_chunks
 
-    if sum(map(bool, (mask, givens, minimal or search or rounds))) > 1:
-        raise OutgrowError("--mask, --givens and --minimal (--search, --rounds) exclude each other")
+    if sum(map(bool, (mask, givens, chained, minimal or search or rounds))) > 1:
+        raise OutgrowError("--mask, --givens, --chained and --minimal (--search, --rounds) exclude each other")
     changes: dict[str, Any] = {}
     if mask:
         changes |= {"style": "masked", "levels": mask}
@@ -111,6 +118,8 @@ def command(
         changes |= {"style": "extra", "levels": givens}
     if minimal or search or rounds:
         changes |= {"style": "minimal", "levels": (0, 0)}
+    if chained:
+        changes |= {"style": "chained", "levels": (0, 0)}
     if search:
         changes |= {"search": True}
     if rounds:

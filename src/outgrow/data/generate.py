@@ -21,6 +21,7 @@ import numpy.typing as npt
 from outgrow.csp import GroundCSP, find_singles
 from outgrow.csp.exact import Budget, Engine, ExactSolver
 from outgrow.csp.probing import Prober
+from outgrow.data.chains import Chains
 from outgrow.data.dig import Dug, Swaps, dig
 from outgrow.data.file import Dataset, Record, load_dataset
 from outgrow.data.sample import fold_of, sample_graph, sample_latin_square, sample_solution
@@ -118,14 +119,15 @@ class Settings:
         count: how many puzzles.
         seed: of the random streams.
         style: 'masked': a whole percentage of the variables, each level of `levels` equally often; 'minimal': dug until no
-            given can be spared; 'extra': minimal plus random givens, up to each number in `levels` equally often.
+            given can be spared; 'extra': minimal plus random givens, up to each number in `levels` equally often; 'chained', of Sudoku
+            and Futoshiki: dug until singles would not solve it with a given or a sign less (`Chains`).
         levels: the first and last percentage ('masked') or number of givens ('extra').
         unique: 'proven' (puzzles without proof are thrown away), 'tried' (kept, with flag 0) or 'free' (not asked).
         box: Sudoku: box rows and columns.
         nodes: coloring: the first and last number of nodes, equally often.
         degrees: coloring: the coloring is drawn first, then edges between its classes: so many to a node, on average; from the first
             number to the last, evenly by their logarithms. By default edges are drawn, as many as random graphs of so many colors have.
-        signs: Futoshiki: the fewest and the most, equally often; 2K by default.
+        signs: Futoshiki: the fewest and the most, equally often; 2K by default. Chained puzzles begin with so many, all by default.
         conflicts: the solver's budget for one question on boards that are not small.
         search: Sudoku and Futoshiki, minimal: only puzzles that singles do not solve (`find_singles`).
         rounds: Sudoku and Futoshiki, minimal: only puzzles that take at least so many rounds of probing (`Prober`).
@@ -138,7 +140,7 @@ class Settings:
     size: int
     count: int
     seed: int = 0
-    style: Literal["masked", "minimal", "extra"] = "masked"
+    style: Literal["masked", "minimal", "extra", "chained"] = "masked"
     levels: tuple[int, int] = (0, 0)
     unique: Literal["proven", "tried", "free"] = "proven"
     box: tuple[int, int] | None = None
@@ -212,7 +214,9 @@ def _checked(settings: Settings) -> Settings:
     if settings.style == "extra" and not 0 < low <= high <= settings.size**2:
         raise OutgrowError(f"givens {low}-{high}: numbers from 1 to {settings.size**2}, the smaller one first")
     if settings.unique == "free" and settings.style != "masked" and settings.puzzle != "coloring":
-        raise OutgrowError("minimal puzzles are unique ones; any solution counts with masks alone")
+        raise OutgrowError("minimal and chained puzzles are unique ones; any solution counts with masks alone")
+    if settings.style == "chained" and settings.puzzle == "coloring":
+        raise OutgrowError("chains of singles are those of Sudokus and Futoshikis")
     if settings.box is not None and settings.puzzle != "sudoku":
         raise OutgrowError(f"{settings.puzzle} has no boxes")
     if settings.nodes is not None and settings.puzzle != "coloring":
@@ -386,11 +390,14 @@ class _Boards:
         self.solver = ExactSolver(csp, engine)
         self.sampler = ExactSolver(csp, "glucose4") if small else self.solver
         self.swaps = Swaps.of(csp)
+        self.chains: Chains | None = None
         self.walk: list[_Deep] = []  # the deep boards from one found by chance to the latest
 
     def close(self) -> None:
         self.solver.close()
         self.sampler.close()
+        if self.chains is not None:
+            self.chains.close()
 
     def sample(self) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.integer] | None]:
         """A solution, and order signs for it if the puzzle has any."""
@@ -404,6 +411,8 @@ class _Boards:
         if self.settings.rounds:
             return self.deep(self.settings.rounds)
         style, search = self.settings.style, self.settings.search
+        if style == "chained":
+            return self.chained()
         tries = MAX_TRIES["search" if search else style]
         variables = self.solver.csp.num_variables
         flags: dict[str, int] = {"level": level} if style != "minimal" else {}
@@ -437,6 +446,15 @@ class _Boards:
         raise OutgrowError(
             f"no unique {self.settings.puzzle} of size {self.settings.size} in {tries} boards with {wish}"
         )
+
+    def chained(self) -> Record:
+        """One that singles solve, and would not with any of its clues less."""
+        solution, less = self.sample()
+        if self.chains is None:
+            csp = self.solver.csp
+            self.chains = Chains(csp) if less is None else Chains(csp, futoshiki.adjacent_pairs(csp.num_values), "lt")
+        given, less = self.chains.dig(solution, less, self.rng)
+        return Record(solution, given, *_pairs(less), flags={"unique": 1, "singles": 1})
 
     def deep(self, rounds: int) -> Record:
         """One that takes at least so many rounds of probing: by chance, or, from then on, near the one before."""
@@ -586,7 +604,7 @@ class _Futoshikis(_Boards):
         size = self.settings.size
         solution = sample_latin_square(size, self.rng).ravel()
         pairs = futoshiki.adjacent_pairs(size)
-        low, high = self.settings.signs or (2 * size, 2 * size)
+        low, high = self.settings.signs or ((len(pairs),) * 2 if self.settings.style == "chained" else (2 * size,) * 2)
         count = low if low == high else int(self.rng.integers(low, high + 1))
         pairs = pairs[self.rng.permutation(len(pairs))[:count]]
         rising = solution[pairs[:, 0]] < solution[pairs[:, 1]]

@@ -136,6 +136,18 @@ def _sets() -> Iterator[NamedSet]:
         yield named(
             f"futoshiki-{size}-loose-train", "train", "futoshiki", size, count, seed=770 + size, signs=signs, **loose
         )
+    # Long chains of plain deductions.
+    chained: dict[str, Any] = {"style": "chained", "levels": (0, 0)}
+    for size, count in ((3, 500), (4, 3_000), (5, 10_000), (6, 30_000), (7, 20_000), (8, 20_000), (9, 20_000)):
+        yield named(f"futoshiki-{size}-chained-train", "train", "futoshiki", size, count, seed=780 + size, **chained)
+    yield named("futoshiki-6-chained-valid", "valid", "futoshiki", 6, 500, seed=796, **chained)
+    yield named("futoshiki-9-chained-valid", "valid", "futoshiki", 9, 500, seed=799, **chained)
+    yield named("futoshiki-9-chained-test", "test", "futoshiki", 9, 300, seed=809, **chained)
+    yield named("futoshiki-12-chained-test", "test", "futoshiki", 12, 300, seed=812, **chained)
+    # The largest that are learnt from, minimal by proof, with few signs to nearly all.
+    yield named("futoshiki-8-dense-train", "train", "futoshiki", 8, 15_000, seed=828, signs=(8, 100), **hard)
+    yield named("futoshiki-9-dense-train", "train", "futoshiki", 9, 20_000, seed=829, signs=(9, 130), **hard)
+    yield named("futoshiki-9-dense-valid", "valid", "futoshiki", 9, 300, seed=839, signs=(9, 130), **hard)
 
 
 SETS: dict[str, NamedSet] = {s.name: s for s in _sets()}

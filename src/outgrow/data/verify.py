@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,6 +16,7 @@ import numpy as np
 from outgrow.csp import find_singles
 from outgrow.csp.exact import Budget, ExactSolver
 from outgrow.csp.probing import Prober
+from outgrow.data.chains import Chains
 from outgrow.data.file import Dataset, Record, load_dataset
 from outgrow.data.generate import NEVER
 from outgrow.data.sample import fold_of
@@ -125,7 +126,7 @@ def _check_levels(dataset: Dataset, settings: dict[str, Any]) -> Iterator[str]:
     """Masks: every level of the range equally often, and each puzzle at its level."""
     style = settings.get("style", "extra")
     given = dataset.num_given
-    if style != "minimal":
+    if style not in ("minimal", "chained"):
         low, high = settings.get("levels", settings.get("givens", (0, 0)))
         levels = dataset.flags.get("level")
         if levels is None:
@@ -181,14 +182,17 @@ class _Checker:
     def __init__(self, dataset: Dataset, settings: dict[str, Any], stack: ExitStack) -> None:
         self.dataset = dataset
         self.settings = settings
-        self.solver = self.singles = None
+        self.solver = self.singles = self.chains = None
         empty = np.zeros(dataset.size**2, dtype=np.int16)
         if dataset.puzzle == "sudoku":
-            csp = sudoku.build(dataset.shape[0], dataset.shape[1], empty).csp
+            csp, signs = sudoku.build(dataset.shape[0], dataset.shape[1], empty).csp, ()
         elif dataset.puzzle == "futoshiki":
             csp = futoshiki.build(dataset.size, np.zeros((0, 2), dtype=np.int64), empty).csp
+            signs = (futoshiki.adjacent_pairs(dataset.size), "lt")
         else:
             return
+        if settings.get("style") == "chained":
+            self.chains = stack.enter_context(closing(Chains(csp, *signs)))
         self.solver = stack.enter_context(ExactSolver(csp))
         self.singles = stack.enter_context(ExactSolver(csp))
 
@@ -198,7 +202,10 @@ class _Checker:
         if not instance.judge(solution).solved:
             yield "its solution breaks a rule"
             return
-        low, high = self.settings.get("signs") or (2 * self.dataset.size,) * 2
+        size, chained = self.dataset.size, self.settings.get("style") == "chained"
+        low, high = self.settings.get("signs") or (2 * size,) * 2
+        if chained:  # signs are dug away as givens are
+            low, high = 0, self.settings.get("signs", (0, 2 * size * (size - 1)))[1]
         if self.dataset.puzzle == "futoshiki" and not low <= len(record.pairs) <= high:
             yield f"{len(record.pairs)} signs, not {low if low == high else f'{low} to {high}'}"
         if self.dataset.puzzle == "coloring" and record.flags.get("chromatic") != self.dataset.size:
@@ -228,8 +235,20 @@ class _Checker:
             found = find_singles(instance.csp, instance.givens) if signs else self.singles.propagate(instance.givens)
             if int(found is not None and bool((found > 0).all())) != record.flags["singles"]:
                 yield "graded wrongly: whether singles suffice"
+        if self.chains is not None:
+            yield from self._check_chain(self.chains, record, solution)
         if "rounds" in self.settings or "rounds" in record.flags:
             yield from self._check_rounds(instance, record)
+
+    def _check_chain(self, chains: Chains, record: Record, solution: np.ndarray) -> Iterator[str]:
+        clues = chains.clues(solution, record.pairs)
+        kept = [clue for clue, given in zip(clues, record.given, strict=False) if given] + clues[len(solution) :]
+        if not chains.solves(kept):
+            yield "singles do not solve it"
+        for clue in kept:
+            if chains.solves([other for other in kept if other != clue]):
+                yield "singles solve it with a clue less"
+                break
 
     def _check_rounds(self, instance: Instance, record: Record) -> Iterator[str]:
         with Prober(instance.csp) as prober:
