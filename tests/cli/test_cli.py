@@ -150,8 +150,6 @@ def test_100_megabytes_of_garbage_are_refused(run: Run, tmp_path: Path) -> None:
         (["generate", "coloring", "--size", "4", "--rounds", "1"], "probing"),
         (["generate", "coloring", "--size", "4", "--chained"], "chains"),
         (["generate", "futoshiki", "--size", "4", "--chained", "--minimal"], "exclude"),
-        (["generate", "futoshiki", "--size", "4", "--any-solution", "--candidates"], "dataset files alone"),
-        (["generate", "futoshiki", "--size", "4", "--candidates", "--out", "a.npz"], "any solution counts"),
         (["generate", "sudoku", "--size", "9", "--format", "nope"], "nope"),
         (["data", "build", "nope"], "nope"),
         (["data", "build", "sudoku-9-17"], "--clues"),

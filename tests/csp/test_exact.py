@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import operator
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -832,26 +831,3 @@ def test_the_clock_runs_while_symmetry_is_looked_for() -> None:
     with ExactSolver(csp) as solver:
         assert solver.solve(budget=Budget(seconds=0), break_symmetry=True).status == "ran_out"
         assert solver.solve(break_symmetry=True).status == "solved"
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_candidates_are_the_values_of_all_solutions(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    pairs = [(i, j) for i, j in combinations(range(5), 2) if rng.random() < 0.6]
-    lifted = LiftedCSP(
-        ["nbr(2)", "less(2)"],
-        {"neq": operator.ne, "lt": operator.lt},
-        ["nbr(x, y) -> neq(x, y)", "less(x, y) -> lt(x, y)"],
-    )
-    csp = lifted.ground(5, 3, {"nbr": pairs, "less": [(0, 4)] if rng.random() < 0.5 else []})
-    givens = np.where(rng.random(5) < 0.2, rng.integers(1, 4, 5), 0)
-    solutions = [s for s in product((1, 2, 3), repeat=5) if judge(csp, np.array(s), givens).solved]
-    wanted = None
-    if solutions:
-        wanted = np.array([[any(s[i] == v for s in solutions) for v in (1, 2, 3)] for i in range(5)])
-    for engine in ("minisat22", "cadical195"):
-        with ExactSolver(csp, engine) as solver:
-            for known in (None, *(np.array(s) for s in solutions[:1])):
-                found = solver.candidates(givens, known=known)
-                assert (found is None) == (wanted is None)
-                assert found is None or np.array_equal(found, wanted)

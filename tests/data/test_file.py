@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -32,8 +31,6 @@ def assert_equal(a: Dataset, b: Dataset) -> None:
         assert np.array_equal(left.given, right.given)
         assert np.array_equal(left.pairs, right.pairs)
         assert left.flags == right.flags
-        assert (left.candidates is None) == (right.candidates is None)
-        assert left.candidates is None or np.array_equal(left.candidates, right.candidates)
 
 
 def test_a_file_comes_back_as_it_was(graphs: Dataset, tmp_path: Path) -> None:
@@ -184,17 +181,3 @@ def test_content_that_is_no_puzzle_is_refused_though_its_checksum_is_right(
     Dataset.of([record], puzzle=puzzle, size=size, shape=shape).save(tmp_path / "a.npz")
     with pytest.raises(DamagedFile):
         list(load_dataset(tmp_path / "a.npz"))
-
-
-def test_candidates_come_back_and_damaged_ones_are_refused(tmp_path: Path) -> None:
-    chosen = default_settings("futoshiki", 3, 5, levels=(70, 100), unique="free", candidates=True)
-    data = Dataset.of(make_chunk(chosen, 0), puzzle="futoshiki", size=3, shape=(3,), settings=chosen.as_json())
-    assert data.candidates is not None
-    assert data.candidates.shape == (45, 3)
-    data.save(tmp_path / "a.npz")
-    assert_equal(data, load_dataset(tmp_path / "a.npz"))
-    assert load_dataset(tmp_path / "a.npz").sha256 != replace(data, candidates=None).sha256
-    for wrong in (np.zeros_like(data.candidates), data.candidates[:-9]):
-        replace(data, candidates=wrong).save(tmp_path / "b.npz")
-        with pytest.raises(DamagedFile, match=r"a solution is no candidate|do not fit together"):
-            load_dataset(tmp_path / "b.npz")

@@ -422,36 +422,3 @@ def test_puzzles_of_any_csp(tmp_path: Path) -> None:
         for givens, solution in sample_puzzles(csp, 6, (40, 60), seed=2):
             assert ((givens == 0) | (givens == solution)).all()
             assert solver.count(givens, limit=2).count == 1
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        default_settings("futoshiki", 4, 12, levels=(60, 100), signs=(0, 8), unique="free", candidates=True),
-        default_settings("sudoku", 4, 8, levels=(70, 100), unique="free", candidates=True),
-    ],
-    ids=["futoshiki", "sudoku"],
-)
-def test_candidates_are_those_of_a_solver_of_their_own(settings: Settings) -> None:
-    """The generator asks one solver about many boards, with signs that come and go."""
-    several = 0
-    dataset = Dataset.of(make_chunk(settings, 0), puzzle=settings.puzzle, size=4, shape=settings.box or (4,))
-    for i, instance in enumerate(dataset):
-        found = dataset.record(i).candidates
-        assert found is not None
-        several += found.sum() > 16
-        with ExactSolver(instance.csp) as solver:
-            for (variable, value), possible in np.ndenumerate(found):
-                tried = instance.givens.copy()
-                if tried[variable]:
-                    assert possible == (tried[variable] == value + 1)
-                    continue
-                tried[variable] = value + 1
-                assert possible == (solver.solve(tried).assignment is not None)
-    assert several >= 3
-
-
-def test_candidates_are_of_puzzles_with_many_solutions() -> None:
-    for puzzle, size, more in (("futoshiki", 4, {}), ("coloring", 4, {"unique": "free"})):
-        with pytest.raises(OutgrowError, match="of which any solution counts"):
-            default_settings(puzzle, size, 1, candidates=True, **more)

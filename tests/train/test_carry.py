@@ -14,11 +14,10 @@ from torch import Tensor
 
 from outgrow.data import find_dataset
 from outgrow.errors import DamagedFile, OutgrowError
-from outgrow.graphs import Puzzles, binarize
-from outgrow.graphs.binarized import RULED_OUT, UNASSIGNED
+from outgrow.graphs import Puzzles
 from outgrow.models import MODELS, build_model
 from outgrow.models.layers import States
-from outgrow.train import loop, objective, train
+from outgrow.train import loop, train
 from outgrow.train.carry import Carried
 from outgrow.train.objective import Losses, Objective
 from outgrow.train.processes import Processes
@@ -158,66 +157,6 @@ def test_who_inherits_differs_between_updates(tmp_path: Path, monkeypatch: pytes
         same = (start.hidden == before.states.hidden).all(1).view(len(batch), -1).all(1)
         found.add(tuple(same.tolist()))
     assert len(found) > 3
-
-
-def test_notes_stay_with_their_puzzle_and_go_with_it() -> None:
-    carried = Carried(3, longest=9, notes=1.0)
-    cpu, nodes = torch.device("cpu"), np.array([2, 3, 1])
-    assert carried.renew(np.arange(3), *both(1, 2, 3)).all()
-    found = carried.notes(nodes, cpu)
-    assert found is not None
-    assert found.tolist() == [False] * 6
-    taken = torch.tensor([True, False, False, True, True, True])
-    carried.settle(numbered([2, 3, 1]), nodes, carried.targets, NONE, (0,), taken)
-    carried.leaving[0] = True
-    carried.renew(np.arange(3, 6), *both(4, 5, 6))
-    found = carried.notes(np.array([4, 3, 1]), cpu)  # the new one is larger
-    assert found is not None
-    assert found.tolist() == [False] * 4 + [False, True, True] + [True]
-    assert Carried(3, longest=9).notes(nodes, cpu) is None
-
-
-def test_notes_are_taken_of_a_share_of_the_puzzles_some_of_which_start_afresh() -> None:
-    carried = Carried(2000, longest=9, notes=0.3)
-    puzzles, ones = np.arange(2000), np.ones(2000, np.int64)
-    given = [[np.zeros(1, np.int64)] * 2000] * 2
-    assert carried.renew(puzzles, *given, seed=(1,)).all()
-    assert 500 < carried.takers.sum() < 700
-    everything = torch.ones(2000, dtype=torch.bool)
-    carried.settle(numbered([1] * 2000), ones, carried.targets, puzzles < 0, (1,), everything)
-    assert carried.ruled_out is not None
-    assert carried.ruled_out.tolist() == carried.takers.tolist()
-    afresh = carried.renew(puzzles, *given, seed=(2,))
-    assert not afresh[~carried.takers].any()
-    assert 0.2 < afresh[carried.takers].mean() < 0.3
-    kept = carried.notes(ones, torch.device("cpu"))
-    assert kept is not None
-    assert kept.tolist() == carried.takers.tolist()  # a fresh start keeps them
-    assert (carried.renew(puzzles, *given, seed=(3,)) != afresh).any()
-
-
-def test_what_is_noted_in_a_run_is_unlikely_and_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every node that is less likely than a half in the steps that are looked at, by a model that has learnt next to nothing."""
-    monkeypatch.setattr(objective, "_UNLIKELY", 0.0)
-    kept = keep_losses(monkeypatch)
-    train(tiny("grouped", data={"valid": []}, updates=4, carry=9, notes=1.0), tmp_path, device="cpu")
-    noted = 0
-    for (before, _, losses), (batch, _, _) in pairwise(kept):
-        assert batch.solutions is not None
-        assert batch.ruled_out is not None
-        assert before.ruled_out is not None
-        right = (batch.solutions.unsqueeze(1) == torch.arange(1, 5)).flatten()
-        stayed = torch.from_numpy(np.repeat(before.indices == batch.indices, 64))
-        assert not (batch.ruled_out & right).any()
-        expected = before.ruled_out | (losses.unlikely.flatten() & ~right)
-        assert torch.equal(batch.ruled_out[stayed], expected[stayed])
-        assert not batch.ruled_out[~stayed].any()
-        free = (batch.givens == 0).repeat_interleave(4)
-        known = binarize(batch).known  # what the model is told
-        assert (known[batch.ruled_out & free] == RULED_OUT).all()
-        assert (known[~batch.ruled_out & free] == UNASSIGNED).all()
-        noted += int(batch.ruled_out.sum())
-    assert noted > 0
 
 
 def test_everything_is_written_down() -> None:
@@ -370,11 +309,6 @@ def test_what_carrying_does_not_go_with(tmp_path: Path, monkeypatch: pytest.Monk
             OutgrowError, match=r"inherit is .*; it is a share of the puzzles that carry lets in, from 0 to 1"
         ):
             tiny(**other)
-    for other in ({"notes": 0.5}, {"carry": 2, "notes": 1.5}, {"carry": 2, "notes": -0.5}):
-        with pytest.raises(OutgrowError, match=r"notes is .*; it is a share of the puzzles that carry keeps"):
-            tiny(**other)
-    with pytest.raises(OutgrowError, match="a multivalued model has no inputs for values that are ruled out"):
-        train(tiny("multivalued", carry=2, notes=0.5), tmp_path / "run", device="cpu")
     monkeypatch.setattr(loop, "start_processes", lambda device: Processes(0, 2, torch.device("cpu")))
     monkeypatch.setattr(loop, "stop_processes", lambda processes: None)
     with pytest.raises(OutgrowError, match="one process, and there are 2"):

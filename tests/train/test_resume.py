@@ -16,7 +16,7 @@ from tiny import FORKED, about, assert_same_end, events, grade_generously, read,
 from outgrow.errors import OutgrowError
 from outgrow.graphs import Puzzles
 from outgrow.models import Model
-from outgrow.train import Recipe, Validation, loop, objective, train
+from outgrow.train import Recipe, Validation, loop, train
 from outgrow.train.state import State
 from outgrow.weights.file import write_tensors
 
@@ -36,12 +36,8 @@ RECIPES = {
     # Sets, givens, free steps and noise as well.
     "rich": rich(**HOW),
     "carried": rich("multivalued", data={"valid": ["sudoku-4-valid"]}, **{**HOW, "free_steps": [0, 0], "carry": 3}),
-    "noted": rich(
-        "grouped", data={"valid": ["sudoku-4-valid"]}, **{**HOW, "free_steps": [0, 0], "carry": 3, "notes": 0.7}
-    ),
 }
 NAMES = list(RECIPES)
-UNLIKELY = -0.2  # so that models which have learnt nothing yet take notes too
 
 
 def grade_alike(model: Model, puzzles: Puzzles, device: object = "cpu", steps: int | None = None) -> Validation:
@@ -85,7 +81,6 @@ def train_until(place: str, nth: int, recipe: dict[str, Any], run: str, resume: 
     else:
         os.replace = replace_and_die
     loop.validate = GRADES[grade]  # pyright: ignore[reportAttributeAccessIssue]
-    objective._UNLIKELY = UNLIKELY  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
     train(Recipe.from_json(recipe), run, device="cpu", resume=resume)
 
 
@@ -99,7 +94,6 @@ def kill(place: str, nth: int, recipe: Recipe, run: Path, resume: bool = False, 
 @pytest.fixture(autouse=True)
 def generous(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "validate", grade_generously)
-    monkeypatch.setattr(objective, "_UNLIKELY", UNLIKELY)
 
 
 @pytest.fixture(scope="module")
@@ -108,15 +102,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("whole")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "validate", grade_generously)
-        patch.setattr(objective, "_UNLIKELY", UNLIKELY)
         for name, recipe in RECIPES.items():
             train(recipe, folder / name, device="cpu")
             tensors = read(folder / name / "checkpoint.safetensors")
             parts = {key.split("/")[0] for key in tensors}
             assert parts - {"carried"} == {"weights", "ema", "average", "best", "optimizer"}
             assert ("carried" in parts) == (recipe.train.carry > 0)
-            noted = [tensor.float().mean() for key, tensor in tensors.items() if key.endswith("/noted")]
-            assert (len(noted) > 0) == (recipe.train.notes > 0) == any(0.05 < share < 0.95 for share in noted)
             assert {n.split("/")[1] for n in tensors if n.startswith("optimizer/")} == {"step", "exp_avg", "exp_avg_sq"}
             boards = about(folder / name / "checkpoint.safetensors")["progress"]["boards"]
             assert len(set(boards)) == len(boards) == 4

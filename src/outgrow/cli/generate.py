@@ -38,11 +38,6 @@ from outgrow.puzzles import PUZZLES, render
     help="Minimal Sudokus and Futoshikis that take N rounds of probing or more: very hard ones.",
 )
 @click.option("--any-solution", is_flag=True, help="Do not ask for a unique solution.")
-@click.option(
-    "--candidates",
-    is_flag=True,
-    help="Sudoku and Futoshiki, with --any-solution: also work out the values that each variable has in some solution.",
-)
 @click.option("--box", type=BOX, help="Sudoku: box rows x columns.")
 @click.option("--nodes", type=RANGE, help="Coloring: the number of nodes, as 40-100.")
 @click.option(
@@ -77,7 +72,6 @@ def command(
     search: bool,
     rounds: int | None,
     any_solution: bool,
-    candidates: bool,
     box: tuple[int, int] | None,
     nodes: tuple[int, int] | None,
     degrees: tuple[int, int] | None,
@@ -102,7 +96,6 @@ def command(
       outgrow generate futoshiki --size 9 --mask 40-60 --format grid
       outgrow generate futoshiki --size 6 --minimal --signs 0-4
       outgrow generate futoshiki --size 9 --chained --format grid
-      outgrow generate futoshiki --size 5 --any-solution --candidates --mask 60-100 --out loose.npz
       outgrow generate coloring --size 5 --nodes 40-80 --json
       outgrow generate coloring --size 4 --nodes 20-60 --degrees 8-40 --json
     """
@@ -126,10 +119,6 @@ def command(
         changes |= {"rounds": rounds}
     if any_solution:
         changes |= {"unique": "free"}
-    if candidates:
-        if not (out and Path(out).suffix == ".npz"):
-            raise OutgrowError("candidates are kept in dataset files alone; name one with --out FILE.npz")
-        changes |= {"candidates": True}
     if box:
         changes |= {"box": box}
     if nodes:

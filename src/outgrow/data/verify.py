@@ -225,11 +225,6 @@ class _Checker:
             yield "not recorded as minimal"
         if self.solver is not None and (record.flags.get("unique") or record.flags.get("minimal")):
             yield from self._check_unique(self.solver, record, solution)
-        if self.settings.get("candidates") or record.candidates is not None:
-            with ExactSolver(instance.csp) as solver:
-                found = solver.candidates(instance.givens)
-            if record.candidates is None or not np.array_equal(found, record.candidates):
-                yield "its candidates are not the values of its solutions"
         if "singles" in record.flags and self.singles is not None:
             signs = len(record.pairs)
             found = find_singles(instance.csp, instance.givens) if signs else self.singles.propagate(instance.givens)

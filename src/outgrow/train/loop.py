@@ -173,10 +173,6 @@ class _Trainer:
         )
         self.objective: nn.Module = objective
         self._begin = objective.begin
-        if how.notes and not isinstance(self.model, NodeModel):
-            raise OutgrowError(
-                f"train.notes is {how.notes:g}: a {self.model.kind} model has no inputs for values that are ruled out"
-            )
         if how.carry and processes.count > 1:
             raise OutgrowError(
                 f"train.carry is {how.carry}: puzzles stay with one process, and there are {processes.count}"
