@@ -314,28 +314,6 @@ class ExactSolver:
                 phases[variable * values + value - 1] *= -1
         self._solver.set_phases(phases)
 
-    def candidates(
-        self, givens: Ints | list[int], *, known: Ints | None = None, switch: int | None = None
-    ) -> npt.NDArray[np.bool_] | None:
-        """The values that each variable has in some solution that keeps the givens: (V, K). None if there is no solution.
-
-        `known` is a solution, if there is one at hand; while it runs, `switch` is assumed.
-        """
-        assumptions = [*([] if switch is None else [switch]), *self._assumptions(givens)]
-        meter = _Meter(None)
-        if known is None:
-            if not self._call(meter, assumptions):
-                return None
-            known = self._read_model()
-        variables = np.arange(self.csp.num_variables)
-        found = np.zeros((len(variables), self.csp.num_values), dtype=np.bool_)
-        found[variables, known - 1] = True
-        for variable in np.flatnonzero(np.asarray(givens) == 0).tolist():
-            for value in range(1, self.csp.num_values + 1):
-                if not found[variable, value - 1] and self._call(meter, [*assumptions, self._literal(variable, value)]):
-                    found[variables, self._read_model() - 1] = True
-        return found
-
     def new_switch(self) -> int:
         """A fresh literal to hang clauses on; `retire` drops them again."""
         self._next += 1

@@ -7,7 +7,6 @@ Any NumPy can open one (`np.load`). Arrays, for N puzzles:
     given          one bit for each of them: is it given?
     num_pairs      (N,), and pair_gaps: the facts that differ between puzzles (signs, edges) as sorted numbers
                    x * V + y, each stored as the distance to the one before
-    candidates     one bit for each value of each variable: has some solution it? Only where puzzles have many solutions and this was worked out
     flag_*         (N,), what was established about each puzzle: `unique`, `minimal`, `singles`, `level`
 """
 
@@ -42,14 +41,12 @@ _HEADER_KEYS = ("format", "puzzle", "size", "shape", "settings", "count", "sha25
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """One solved puzzle: solution (V,), which variables are given (V,), the facts of its own (P, 2), flags, and perhaps the values that each
-    variable has in some solution (V, K)."""
+    """One solved puzzle: solution (V,), which variables are given (V,), the facts of its own (P, 2), flags."""
 
     solution: npt.NDArray[np.integer]
     given: npt.NDArray[np.bool_]
     pairs: npt.NDArray[np.integer] = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int32))
     flags: Mapping[str, int] = field(default_factory=dict)
-    candidates: npt.NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +71,6 @@ class Dataset:
     num_pairs: npt.NDArray[np.int32]
     pairs: npt.NDArray[np.int32]
     flags: Mapping[str, npt.NDArray[np.uint8]]
-    candidates: npt.NDArray[np.bool_] | None = None
 
     @classmethod
     def of(
@@ -90,7 +86,6 @@ class Dataset:
         names = sorted(records[0].flags) if records else []
         sorted_pairs = [_sort_pairs(r.pairs, len(r.solution)) for r in records]
         empty = np.zeros(0, dtype=np.uint8)
-        known = [r.candidates for r in records if r.candidates is not None]
         return cls(
             puzzle=puzzle,
             size=size,
@@ -102,7 +97,6 @@ class Dataset:
             num_pairs=np.array([len(p) for p in sorted_pairs], dtype=np.int32),
             pairs=np.concatenate([np.zeros((0, 2), dtype=np.int32), *sorted_pairs]),
             flags={f: np.array([r.flags[f] for r in records], dtype=np.uint8) for f in names},
-            candidates=np.concatenate(known) if known and len(known) == len(records) else None,
         )
 
     def __len__(self) -> int:
@@ -139,7 +133,6 @@ class Dataset:
             self.given[variables],
             self.pairs[pairs],
             {name: int(values[index]) for name, values in self.flags.items()},
-            None if self.candidates is None else self.candidates[variables],
         )
 
     def solution(self, index: int) -> Values:
@@ -193,14 +186,12 @@ class Dataset:
         gaps = keys - before
         gaps[first] = keys[first]
         wide = np.uint32 if gaps.size and gaps.max() > 0xFFFF else np.uint16
-        known = {} if self.candidates is None else {"candidates": np.packbits(self.candidates)}
         return {
             "num_variables": self.num_variables,
             "solutions": self.solutions,
             "given": np.packbits(self.given),
             "num_pairs": self.num_pairs,
             "pair_gaps": gaps.astype(wide),
-            **known,
             **{f"flag_{name}": values for name, values in self.flags.items()},
         }
 
@@ -289,14 +280,6 @@ def _from_arrays(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any
         raise ValueError("a value out of range")
     if any(len(values) != header["count"] for name, values in arrays.items() if name.startswith("flag_")):
         raise ValueError("flags are missing")
-    candidates = None
-    if "candidates" in arrays:
-        nodes = cells * int(header["size"])
-        if len(arrays["candidates"]) != (nodes + 7) // 8:
-            raise ValueError("arrays do not fit together")
-        candidates = np.unpackbits(arrays["candidates"], count=nodes).astype(np.bool_).reshape(cells, -1)
-        if not candidates[np.arange(cells), solutions.astype(np.int64) - 1].all():
-            raise ValueError("a solution is no candidate")
     keys = np.cumsum(gaps)
     first = np.concatenate([[0], np.cumsum(num_pairs, dtype=np.int64)])[:-1]
     has = num_pairs > 0
@@ -315,7 +298,6 @@ def _from_arrays(header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any
         num_pairs=num_pairs,
         pairs=pairs.astype(np.int32),
         flags={n.removeprefix("flag_"): v for n, v in arrays.items() if n.startswith("flag_")},
-        candidates=candidates,
     )
 
 

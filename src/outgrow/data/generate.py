@@ -131,7 +131,6 @@ class Settings:
         conflicts: the solver's budget for one question on boards that are not small.
         search: Sudoku and Futoshiki, minimal: only puzzles that singles do not solve (`find_singles`).
         rounds: Sudoku and Futoshiki, minimal: only puzzles that take at least so many rounds of probing (`Prober`).
-        candidates: Sudoku and Futoshiki, where any solution counts: the values that each variable has in some solution are worked out.
         fold: Sudoku: (first, last, of): solved boards are dealt into `of` folds by their digests, those of the first to last are
             used, and no puzzle occurs twice. Sets of disjoint folds share no solution, however few boards there are.
     """
@@ -150,7 +149,6 @@ class Settings:
     conflicts: int = 20_000
     search: bool | None = None
     rounds: int | None = None
-    candidates: bool | None = None
     fold: tuple[int, int, int] | None = None
 
     def as_json(self) -> dict[str, Any]:
@@ -243,8 +241,6 @@ def _checked(settings: Settings) -> Settings:
             )
         if not 1 <= settings.rounds < NEVER:
             raise OutgrowError(f"{settings.rounds} rounds of probing; a number from 1 to {NEVER - 1}")
-    if settings.candidates and (settings.puzzle == "coloring" or settings.unique != "free"):
-        raise OutgrowError("candidates are those of Sudokus and Futoshikis of which any solution counts")
     if settings.fold is not None:
         if settings.puzzle != "sudoku":
             raise OutgrowError(f"{settings.puzzle} has no folds")
@@ -420,9 +416,7 @@ class _Boards:
         for _ in range(tries):
             solution, less = self.sample()
             if self.settings.unique == "free":
-                given = self.mask(target)
-                candidates = self.find_candidates(solution, given, less) if self.settings.candidates else None
-                return Record(solution, given, *_pairs(less), flags=flags, candidates=candidates)
+                return Record(solution, self.mask(target), *_pairs(less), flags=flags)
             dug = self.dig(solution, less, target)
             given = dug.given
             if style == "extra" and dug.status == "done":
@@ -488,21 +482,6 @@ class _Boards:
         given = np.zeros(self.solver.csp.num_variables, dtype=np.bool_)
         given[self.rng.permutation(len(given))[:target]] = True
         return given
-
-    def find_candidates(
-        self,
-        solution: npt.NDArray[np.int16],
-        given: npt.NDArray[np.bool_],
-        less: npt.NDArray[np.integer] | None,
-    ) -> npt.NDArray[np.bool_]:
-        """The values that each variable has in some solution, (V, K)."""
-        switch = self.solver.new_switch()
-        if less is not None:
-            self.solver.constrain("lt", less, switch)
-        found = self.solver.candidates(np.where(given, solution, 0), known=solution, switch=switch)
-        self.solver.retire(switch)
-        assert found is not None, "there is one solution at least"
-        return found
 
     def grade(self, givens: npt.NDArray[np.integer], less: npt.NDArray[np.integer] | None) -> int:
         """1 if singles solve it, else 0."""

@@ -129,13 +129,6 @@ def _sets() -> Iterator[NamedSet]:
     yield named("futoshiki-5-dense-train", "train", "futoshiki", 5, 10_000, signs=(5, 36), **hard)
     yield named("futoshiki-6-dense-train", "train", "futoshiki", 6, 20_000, signs=(6, 54), **hard)
     yield named("futoshiki-6-dense-valid", "valid", "futoshiki", 6, 500, signs=(6, 54), **hard)
-    # With many solutions, and the values that each variable has in some of them: so a model learns what follows, and not to say what does not.
-    loose: dict[str, Any] = {"levels": (60, 100), "unique": "free", "candidates": True}
-    for size, count in ((3, 1_000), (4, 4_000), (5, 10_000), (6, 30_000)):
-        signs = (0, 2 * size * (size - 1))
-        yield named(
-            f"futoshiki-{size}-loose-train", "train", "futoshiki", size, count, seed=770 + size, signs=signs, **loose
-        )
     # Long chains of plain deductions.
     chained: dict[str, Any] = {"style": "chained", "levels": (0, 0)}
     for size, count in ((3, 500), (4, 3_000), (5, 10_000), (6, 30_000), (7, 20_000), (8, 20_000), (9, 20_000)):

@@ -59,8 +59,6 @@ class Batch:
         sizes: number of variables and of values of each puzzle, on the host.
         grouped: the predicates of `groups`, in that order.
         paired: the predicates that some of these puzzles state in pairs.
-        ruled_out: (N,) values that a variable does not have, by nodes (variable, value); None if there are none.
-        candidates: (V, K) the values that a variable has in some solution; None where no puzzle of the collection is known to have several.
     """
 
     indices: Ints
@@ -75,8 +73,6 @@ class Batch:
     sizes: tuple[tuple[int, int], ...]
     grouped: tuple[str, ...]
     paired: frozenset[str]
-    ruled_out: Tensor | None = None
-    candidates: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -150,7 +146,6 @@ class Puzzles:
         csps: Sequence[GroundCSP],
         givens: Sequence[npt.NDArray[np.integer]],
         solutions: Sequence[npt.NDArray[np.integer]] | None = None,
-        candidates: Sequence[npt.NDArray[np.bool_] | None] | None = None,
     ) -> None:
         if not csps:
             raise OutgrowError("no puzzles")
@@ -166,15 +161,6 @@ class Puzzles:
         for arrays in (givens, solutions or givens):
             if [len(a) for a in arrays] != self._num_variables.tolist():
                 raise ValueError("givens or solutions do not fit the puzzles' variables")
-        self._candidates = None
-        self.several = np.zeros(len(csps), dtype=np.bool_)  # (P,) which puzzles are known to have several solutions
-        if candidates is not None and solutions is not None and any(c is not None for c in candidates):
-            found = [
-                np.asarray(s)[:, None] == np.arange(1, k + 1) if c is None else c
-                for c, s, k in zip(candidates, solutions, self._num_values.tolist(), strict=True)
-            ]
-            self._candidates = np.concatenate([c.ravel() for c in found])
-            self.several = np.array([c.sum() > len(c) for c in found])
         self._edges, self._members, self._memberships = _store(self.csps, self.schema)
         self._paired = {
             name: np.array([len(c.pairs[name]) > 0 and not c.groups[name] for c in csps])
@@ -194,9 +180,7 @@ class Puzzles:
         """Every puzzle of the sets (the first `limit` of each), in that form, with its solution."""
         chosen = [(d, i) for d in datasets for i in range(min(len(d), limit or len(d)))]
         instances = [d.instance(i, form=form) for d, i in chosen]
-        known = [d.record(i).candidates if isinstance(d, Dataset) else None for d, i in chosen]
-        solutions = [d.solution(i) for d, i in chosen]
-        return cls([i.csp for i in instances], [i.givens for i in instances], solutions, known)
+        return cls([i.csp for i in instances], [i.givens for i in instances], [d.solution(i) for d, i in chosen])
 
     def __len__(self) -> int:
         return len(self.csps)
@@ -238,22 +222,7 @@ class Puzzles:
             sizes=tuple(zip(counts.tolist(), values.tolist(), strict=True)),
             grouped=self.schema.groups,
             paired=frozenset(name for name, where in self._paired.items() if where[chosen].any()),
-            candidates=self._choose_candidates(chosen, device),
         )
-
-    def _choose_candidates(self, chosen: Ints, device: torch.device | str) -> Tensor | None:
-        """(V, K) of these puzzles, False for values that a variable does not have."""
-        if self._candidates is None:
-            return None
-        nodes = self._num_variables * self._num_values
-        first = np.cumsum(nodes) - nodes
-        flat = self._candidates[ranges(first[chosen], nodes[chosen])]
-        exists = np.arange(self._num_values[chosen].max()) < np.repeat(
-            self._num_values[chosen], self._num_variables[chosen]
-        ).reshape(-1, 1)
-        table = np.zeros(exists.shape, dtype=np.bool_)
-        table[exists] = flat
-        return torch.from_numpy(table).to(device)
 
     def flat(self, indices: Sequence[int] | Ints) -> tuple[Ints, Ints | None]:
         """The givens (V,) of these puzzles, one after the other, and their solutions."""

@@ -68,8 +68,6 @@ def binarize(
         node = (first.unsqueeze(1) + torch.arange(batch.max_values, device=device)).clamp(max=len(variable) - 1)
     given = batch.givens[variable]
     known = torch.where(given == value + 1, ASSIGNED, RULED_OUT).masked_fill(given == 0, UNASSIGNED)
-    if batch.ruled_out is not None:
-        known = known.masked_fill(batch.ruled_out & (given == 0), RULED_OUT)
 
     def copied(edges: Neighbors, copy: Callable[[Neighbors], Neighbors]) -> Neighbors:
         # Fixed boards come with the same tables batch after batch: so do their copies.

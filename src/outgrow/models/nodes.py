@@ -169,14 +169,10 @@ class NodeModel(nn.Module, ABC, Generic[Graph]):
         return functional.logsigmoid(-scores.float()).sum(1) + scores.float().max(1).values
 
     def loss(self, scores: Tensor, graph: Graph, target: Tensor) -> Tensor:
-        """Binary cross-entropy at every step, averaged over the nodes of a puzzle: scores (T, V, K), target (V,) -> (T, B).
-
-        Where a puzzle is known to have several solutions, the values of any of them are right, not those of `target` alone.
-        """
+        """Binary cross-entropy at every step, averaged over the nodes of a puzzle: scores (T, V, K), target (V,) -> (T, B)."""
         batch = graph.batch
         counted = torch.arange(1, batch.max_values + 1, device=target.device)
-        right = target.unsqueeze(1) == counted if batch.candidates is None else batch.candidates
-        wanted = right.to(scores.dtype).expand_as(scores)
+        wanted = (target.unsqueeze(1) == counted).to(scores.dtype).expand_as(scores)
         # A value that a variable does not have is no node: it counts for nothing.
         scores = scores.masked_fill(~batch.allowed, 0.0)
         losses = functional.binary_cross_entropy_with_logits(scores, wanted, reduction="none") * batch.allowed

@@ -20,8 +20,6 @@ Flags = npt.NDArray[np.bool_]
 
 # The chance that a solved puzzle leaves after an update: those that stay teach a model to rest at a solution.
 _LEAVE = 0.5
-# The chance that a puzzle of which notes are taken starts afresh at an update, with its notes.
-_AFRESH = 0.25
 
 
 class Carried:
@@ -33,14 +31,12 @@ class Carried:
         ages: (B,) how many updates each has been through.
         leaving: (B,) which make room for others at the next update.
         states: where message passing stands, of all of them; None before the first update.
-        takers: (B,) of which notes are taken.
-        ruled_out: (N,) the notes, by nodes; None before the first update.
 
     A solution that a puzzle has found stays its target for as long as it stays.
     """
 
-    def __init__(self, batch: int, longest: int, inherit: float = 0.0, notes: float = 0.0) -> None:
-        self._longest, self._inherit, self._notes = longest, inherit, notes
+    def __init__(self, batch: int, longest: int, inherit: float = 0.0) -> None:
+        self._longest, self._inherit = longest, inherit
         self._begin(batch)
 
     def _begin(self, batch: int) -> None:
@@ -49,8 +45,6 @@ class Carried:
         self.ages: Ints = np.zeros(batch, np.int64)
         self.leaving: Flags = np.ones(batch, np.bool_)
         self.states: States | None = None
-        self.takers: Flags = np.zeros(batch, np.bool_)
-        self.ruled_out: Tensor | None = None
         self._givens: list[Ints] = [np.zeros(0, np.int64)] * batch
         self._targets: list[Ints] = [np.zeros(0, np.int64)] * batch
         self._nodes: Ints = np.zeros(batch, np.int64)
@@ -85,39 +79,22 @@ class Carried:
             self.draws[new] = draws[: int(new.sum())]
         self.ages[new] = 0
         self.leaving[:] = False
-        fresh = new
-        if self.states is not None and self._inherit:
-            fresh = new & (np.random.default_rng(list(seed)).random(len(new)) >= self._inherit)
-        if not self._notes:
-            return fresh
-        taking, starting = np.random.default_rng([*seed, 1]).random((2, len(new)))
-        self.takers[new] = taking[new] < self._notes
-        return fresh | (self.takers & ~new & (starting < _AFRESH))
-
-    def notes(self, nodes: Ints, device: torch.device) -> Tensor | None:
-        """What is ruled out of all nodes (N,), `nodes` (B,) of each puzzle; None where no notes are taken."""
-        if not self._notes:
-            return None
-        noted = torch.zeros(int(nodes.sum()), dtype=torch.bool, device=device)
-        if self.ruled_out is None:
-            return noted
-        source, target = self._moved(nodes, self.ages > 0, device)
-        return noted.index_copy(0, target, self.ruled_out[source])
-
-    def _moved(self, nodes: Ints, kept: Flags, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Where nodes of the puzzles that are kept were at the last update, and where they are now: other sizes move the others along."""
-        old = self._nodes
-        shared = np.minimum(old, nodes)[kept]
-        source = ranges((np.cumsum(old) - old)[kept], shared)
-        target = ranges((np.cumsum(nodes) - nodes)[kept], shared)
-        return torch.from_numpy(source).to(device), torch.from_numpy(target).to(device)
+        if self.states is None or not self._inherit:
+            return new
+        return new & (np.random.default_rng(list(seed)).random(len(new)) >= self._inherit)
 
     def go_on(self, start: States, nodes: Ints, new: Flags) -> States:
         """The states to go on from: those in their places, and `start` for puzzles that start anew. `nodes` (B,) is how many each puzzle
         has; one that inherits from a smaller one has the first of its states from there."""
         if self.states is None:
             return start
-        source, target = self._moved(nodes, ~new, start.hidden.device)
+        old, kept = self._nodes, ~new
+        # Puzzles of other sizes move the others along.
+        shared = np.minimum(old, nodes)[kept]
+        source = ranges((np.cumsum(old) - old)[kept], shared)
+        target = ranges((np.cumsum(nodes) - nodes)[kept], shared)
+        device = start.hidden.device
+        source, target = (torch.from_numpy(index).to(device) for index in (source, target))
         return States(
             *(
                 fresh.index_copy(0, target, reached[source].to(fresh.dtype))
@@ -125,19 +102,8 @@ class Carried:
             )
         )
 
-    def settle(
-        self,
-        states: States,
-        nodes: Ints,
-        targets: Ints,
-        solved: Flags,
-        seed: Sequence[int],
-        ruled_out: Tensor | None = None,
-    ) -> None:
-        """After an update: where it got to, what it was to learn, who leaves, and what is noted (N,) of puzzles that notes are taken of."""
-        if ruled_out is not None:
-            takers = np.repeat(self.takers, nodes)
-            self.ruled_out = ruled_out & torch.from_numpy(takers).to(ruled_out.device)
+    def settle(self, states: States, nodes: Ints, targets: Ints, solved: Flags, seed: Sequence[int]) -> None:
+        """After an update: where it got to, what it was to learn, and who leaves."""
         self.states, self._nodes = states, nodes
         self._targets = np.split(targets, np.cumsum([len(t) for t in self._targets])[:-1])
         self.ages += 1
@@ -157,9 +123,6 @@ class Carried:
         arrays |= {"givens": self.givens, "targets": self.targets, "counts": np.array([len(g) for g in self._givens])}
         if self.draws is not None:
             arrays["draws"] = self.draws
-        if self.ruled_out is not None:
-            arrays["takers"] = self.takers.astype(np.int64)
-            arrays["noted"] = self.ruled_out.cpu().numpy().astype(np.int64)
         tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
         return {**tensors, **self.states._asdict()}
 
@@ -175,9 +138,6 @@ class Carried:
         ends = np.cumsum(arrays["counts"])[:-1]
         self._givens, self._targets = np.split(arrays["givens"], ends), np.split(arrays["targets"], ends)
         self.draws = arrays.get("draws")
-        if self._notes:
-            self.takers = arrays["takers"].astype(np.bool_)
-            self.ruled_out = torch.from_numpy(arrays["noted"].astype(np.bool_)).to(device)
         states = States(*(tensors[name].to(device) for name in States._fields))
         each = (
             self.puzzles,

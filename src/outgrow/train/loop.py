@@ -149,10 +149,6 @@ class _Trainer:
             self.valid = Puzzles.of_datasets(
                 [found[n] for n in recipe.data.valid], form, recipe.data.valid_limit or None
             )
-        if how.multiplicity and self.puzzles.several.any():
-            raise OutgrowError(
-                "train.multiplicity is for puzzles of which one solution is known; some here have candidates"
-            )
         device = processes.device
         torch.manual_seed(seed_for(how.seed, 0))
         self.model = build_model(self.puzzles.schema, recipe.model)
@@ -177,9 +173,7 @@ class _Trainer:
             raise OutgrowError(
                 f"train.carry is {how.carry}: puzzles stay with one process, and there are {processes.count}"
             )
-        self._carried = (
-            [Carried(how.batch, how.carry, how.inherit, how.notes) for _ in recipe.data.train] if how.carry else []
-        )
+        self._carried = [Carried(how.batch, how.carry, how.inherit) for _ in recipe.data.train] if how.carry else []
         self._take_up()
         self.replay = None
         if device.type == "cuda" and how.replay and self._recordable():
@@ -364,13 +358,8 @@ class _Trainer:
             data.untouched,
             data.remask,
         )
-        if (
-            given is not None
-        ):  # more givens leave fewer solutions: where those were worked out, puzzles stay as they are
-            stays = np.repeat(self.puzzles.several[together], self.puzzles.num_variables[together])
-            given = given[0] & ~stays, given[1] & ~stays
         free = draw_steps(how.free_steps, (*drawn, 4))
-        carried, new, arrived, noted = None, np.zeros(0, np.bool_), None, None
+        carried, new, arrived = None, np.zeros(0, np.bool_), None
         if self._carried:
             carried = self._carried[self._batches().set_of(update)]
             new = carried.renew(together, *self._draw_givens(together, given), draw, (*drawn, 6))
@@ -391,7 +380,6 @@ class _Trainer:
                     batch,
                     givens=torch.from_numpy(carried.givens).to(processes.device),
                     solutions=torch.from_numpy(carried.targets).to(processes.device),
-                    ruled_out=carried.notes(_nodes_of(batch), processes.device),
                 )
             chosen = None
             if draw is not None:
@@ -417,8 +405,6 @@ class _Trainer:
             if carried is not None:
                 states = States(*(t.clone() for t in losses.states))
                 arrived = states, _count_nodes(batch, states), losses.target, losses.solved
-                if batch.ruled_out is not None:
-                    noted = batch.ruled_out | (losses.unlikely & ~_right_values(losses.target, batch))[batch.allowed]
             total += losses.total.detach() * share
             final += losses.final * share
             if judged:
@@ -438,7 +424,7 @@ class _Trainer:
         if loss > _DIVERGED * guessing:
             return f"the loss is {loss:.4g}, far above that of guessing", {}
         if carried is not None and arrived is not None:
-            carried.settle(*arrived[:2], arrived[2].cpu().numpy(), arrived[3].cpu().numpy(), (*drawn, 5), noted)
+            carried.settle(*arrived[:2], arrived[2].cpu().numpy(), arrived[3].cpu().numpy(), (*drawn, 5))
         self.state.step()
         return "", {"loss": loss, "final_loss": final_loss, "grad_norm": gradient, "accuracy": accuracy}
 
@@ -656,20 +642,9 @@ def _is_flat(boards: Sequence[float], window: int, gain: float) -> bool:
 
 def _count_nodes(batch: Batch, states: States) -> npt.NDArray[np.int64]:
     """How many nodes each puzzle (B,) has: one a variable, or one for each of its values."""
-    nodes = _nodes_of(batch)
-    return nodes if len(states.hidden) == nodes.sum() else np.array([v for v, _ in batch.sizes], dtype=np.int64)
-
-
-def _nodes_of(batch: Batch) -> npt.NDArray[np.int64]:
-    """How many (variable, value) nodes each puzzle (B,) has."""
-    return np.array(batch.sizes, dtype=np.int64).reshape(-1, 2).prod(1)
-
-
-def _right_values(solution: Tensor, batch: Batch) -> Tensor:
-    """(V, K): which values each variable has, in any solution that is known."""
-    if batch.candidates is not None:
-        return batch.candidates
-    return torch.arange(1, batch.max_values + 1, device=solution.device) == solution.unsqueeze(1)
+    counts = np.array(batch.sizes, dtype=np.int64).reshape(-1, 2)
+    nodes = counts.prod(1)
+    return nodes if len(states.hidden) == nodes.sum() else counts[:, 0]
 
 
 def _begins_with(path: Path, start: bytes) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -19,13 +18,10 @@ from outgrow.models.layers import States, add_noise
 
 __all__ = ["Losses", "Objective", "judge_output"]
 
-# A model is sure that a value cannot be if it was less likely than 0.01 after each of so many steps.
-_LOOKS, _UNLIKELY = 6, math.log(0.01 / 0.99)
-
 
 class Losses(NamedTuple):
     """Of a batch: the loss to minimize (summed over steps, averaged over puzzles), the part of the last step, and what was reached there:
-    the model's output (V,), what the loss wants it to be, the states, which puzzles (B,) are so, and what it is sure cannot be (V, K)."""
+    the model's output (V,), what the loss wants it to be, the states, and which puzzles (B,) are so."""
 
     total: Tensor
     final: Tensor
@@ -33,7 +29,6 @@ class Losses(NamedTuple):
     target: Tensor
     states: States
     solved: Tensor
-    unlikely: Tensor
 
 
 class Objective(nn.Module):
@@ -87,14 +82,9 @@ class Objective(nn.Module):
         penalty = self.model.penalty(prepared)
         if penalty is not None:
             total = total + penalty
-        wrong = output != target
-        if batch.candidates is not None:  # where there are several solutions, all of their values are to be found
-            missed = ((scores.detach()[-1] > 0) != batch.candidates).any(1)
-            wrong = torch.where(batch.candidates.sum(1) == 1, wrong, missed)
-        wrong = wrong.to(scores.dtype)
+        wrong = (output != target).to(scores.dtype)
         solved = wrong.new_zeros(len(batch)).index_add(0, batch.puzzle, wrong) == 0
-        unlikely = scores.detach()[-_LOOKS:].amax(0) < _UNLIKELY
-        return Losses(total.mean(), losses[-1].mean().detach(), output, target, reached, solved, unlikely)
+        return Losses(total.mean(), losses[-1].mean().detach(), output, target, reached, solved)
 
     @torch.no_grad()
     def begin(self, batch: Batch, draw: Tensor | None) -> States:

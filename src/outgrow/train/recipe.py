@@ -92,8 +92,6 @@ class TrainRecipe:
             others take their places. So hard puzzles are learnt from for longer. 0 for puzzles that stay for one update.
         inherit: the share of new puzzles that start from the states of the one whose place they take (with `carry`): from
             a solution, mostly, that is not theirs. So the model learns to take back what it was sure of.
-        notes: the share of puzzles (with `carry`) of which notes are taken, as in solving: what the model is sure cannot be, and is not by the
-            solution, is ruled out for as long as the puzzle stays, and now and then it starts afresh with that.
         noise: standard deviation of normal noise on the states before the first step.
         quiet: the share of puzzles that start without it, as they do in solving.
         step_noise: standard deviation of the same on hidden states after every step.
@@ -129,7 +127,6 @@ class TrainRecipe:
     free_steps: tuple[int, int] = (0, 0)
     carry: int = 0
     inherit: float = 0.0
-    notes: float = 0.0
     noise: float = 0.0
     quiet: float = 0.0
     step_noise: float = 0.0
@@ -175,8 +172,6 @@ class TrainRecipe:
             raise ValueError(
                 f"inherit is {self.inherit:g}; it is a share of the puzzles that carry lets in, from 0 to 1"
             )
-        if not 0 <= self.notes <= 1 or (self.notes and not self.carry):
-            raise ValueError(f"notes is {self.notes:g}; it is a share of the puzzles that carry keeps, from 0 to 1")
         if not 0 <= self.quiet <= 1 or (self.quiet and not self.noise):
             raise ValueError(
                 f"quiet is {self.quiet:g}; it is a share of the puzzles that would start with noise, from 0 to 1"

@@ -145,15 +145,7 @@ def _set(states: States, new: States) -> None:
 
 def _tensors(batch: Batch) -> list[Tensor]:
     """Everything of a batch that differs from one of the same shape."""
-    found = [
-        batch.puzzle,
-        batch.counts,
-        batch.num_values,
-        batch.givens,
-        batch.solutions,
-        batch.ruled_out,
-        batch.candidates,
-    ]
+    found = [batch.puzzle, batch.counts, batch.num_values, batch.givens, batch.solutions]
     for neighbors in _tables(batch):
         if not neighbors.constant:
             found += [neighbors.source, neighbors.mask]
@@ -192,8 +184,6 @@ def _copy(batch: Batch) -> Batch:
         num_values=batch.num_values.clone(),
         givens=batch.givens.clone(),
         solutions=None if batch.solutions is None else batch.solutions.clone(),
-        ruled_out=None if batch.ruled_out is None else batch.ruled_out.clone(),
-        candidates=None if batch.candidates is None else batch.candidates.clone(),
     )
 
 
