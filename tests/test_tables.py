@@ -73,6 +73,11 @@ def test_every_test_set_stands_beside_the_paper_after_the_steps_that_solving_tak
     ]
 
 
+def test_no_figure_of_the_paper_stands_beside_weights_that_saw_more_values(tables: ModuleType) -> None:
+    assert tables.paper("futoshiki", "futoshiki-12-test", 12, 6) == "68.2 ± 22.1, binarized"
+    assert tables.paper("futoshiki", "futoshiki-12-test", 12, 7) == "-"
+
+
 def test_steps_hard_sets_and_first_steps(tables: ModuleType) -> None:
     rows = tables.steps(measured()).splitlines()
     assert rows[0] == "| weights | set | 64 steps | 128 steps |"

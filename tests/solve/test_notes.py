@@ -19,7 +19,7 @@ from outgrow.puzzles import Instance, parse
 from outgrow.solve import solve_batch
 from outgrow.solve.attempts import attempt
 from outgrow.solve.notes import Notes
-from outgrow.weights import default_weights, open_entry
+from outgrow.weights import open_entry, read_catalog
 
 MIXED = [find_dataset(name)[0] for name in ("futoshiki-6-test", "futoshiki-9-test", "futoshiki-7-test")]
 
@@ -232,8 +232,7 @@ def test_attempts_are_solved_with_their_last_notes(columns: int) -> None:
 
 def test_notes_solve_boards_of_other_people_that_it_stalls_on_without() -> None:
     boards = parse("\n".join(UNEQUAL))
-    entry = default_weights("futoshiki")
-    assert entry is not None
+    entry = read_catalog()["futoshiki-grouped"]
     assert entry.notes
     model = open_entry(entry).model
     solved, before = (

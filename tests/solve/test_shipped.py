@@ -14,6 +14,8 @@ SAMPLES = {
     "sudoku-16-test": (2, 2),
     "futoshiki-6-test": (10, 10),
     "futoshiki-9-test": (8, 8),
+    "futoshiki-12-test": (4, 4),
+    "futoshiki-12-chained-test": (4, 4),
     "coloring-4-test": (10, 10),
     "coloring-7-test": (8, 8),
 }
