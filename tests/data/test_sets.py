@@ -339,7 +339,7 @@ def test_chains_that_are_none_are_found(tmp_path: Path) -> None:
         records, folder = records_of(made), tmp_path / flaw
         given = records[2].given.copy()
         given[np.flatnonzero(given != (flaw == "more"))[0]] = flaw == "more"
-        records[2] = replace(records[2], given=given)
+        records[2] = dataclasses.replace(records[2], given=given)
         folder.mkdir()
         problems = verify_set(*plant(folder, records, made), folder).problems
         assert any(words in p for p in problems)

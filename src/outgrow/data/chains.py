@@ -6,6 +6,8 @@ plain rules, and there are many of them: most puzzles that people publish are so
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from pysat.solvers import Solver
@@ -27,15 +29,13 @@ class Chains:
     A clue is a given, or a fact about one of `pairs` (P, 2) of variables, that they stand in the relation in this order or in the other.
     """
 
-    def __init__(
-        self, csp: GroundCSP, pairs: npt.NDArray[np.integer] | None = None, relation: str | None = None
-    ) -> None:
+    def __init__(self, csp: GroundCSP, pairs: npt.NDArray[np.integer] | None = None, relation: str = "lt") -> None:
         self._size, self._values = csp.num_variables, csp.num_values
-        self._solver = Solver(name="minisat22")
+        self._solver: Any = Solver(name="minisat22")
         for block in encode(csp):
             self._solver.append_formula(block)
         self._switches: dict[tuple[int, int], int] = {}
-        if pairs is None or relation is None:
+        if pairs is None:
             return
         table = csp.lifted.table(relation, self._values)
         switch = self._size * self._values

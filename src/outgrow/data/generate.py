@@ -446,7 +446,7 @@ class _Boards:
         solution, less = self.sample()
         if self.chains is None:
             csp = self.solver.csp
-            self.chains = Chains(csp) if less is None else Chains(csp, futoshiki.adjacent_pairs(csp.num_values), "lt")
+            self.chains = Chains(csp, None if less is None else futoshiki.adjacent_pairs(csp.num_values), "lt")
         given, less = self.chains.dig(solution, less, self.rng)
         return Record(solution, given, *_pairs(less), flags={"unique": 1, "singles": 1})
 

@@ -185,14 +185,14 @@ class _Checker:
         self.solver = self.singles = self.chains = None
         empty = np.zeros(dataset.size**2, dtype=np.int16)
         if dataset.puzzle == "sudoku":
-            csp, signs = sudoku.build(dataset.shape[0], dataset.shape[1], empty).csp, ()
+            csp, signs = sudoku.build(dataset.shape[0], dataset.shape[1], empty).csp, None
         elif dataset.puzzle == "futoshiki":
             csp = futoshiki.build(dataset.size, np.zeros((0, 2), dtype=np.int64), empty).csp
-            signs = (futoshiki.adjacent_pairs(dataset.size), "lt")
+            signs = futoshiki.adjacent_pairs(dataset.size)
         else:
             return
         if settings.get("style") == "chained":
-            self.chains = stack.enter_context(closing(Chains(csp, *signs)))
+            self.chains = stack.enter_context(closing(Chains(csp, signs, "lt")))
         self.solver = stack.enter_context(ExactSolver(csp))
         self.singles = stack.enter_context(ExactSolver(csp))
 
