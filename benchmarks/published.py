@@ -26,9 +26,9 @@ from outgrow.writing import write_whole
 # Levels of Solo: trivial, basic, intermediate, advanced, extreme; of Unequal: easy, tricky, extreme.
 LEVELS = (
     *("solo-3x3db", "solo-3x3da", "solo-3x3de", "solo-3x4db", "solo-3x4da"),
-    *("solo-4x4db", "solo-4x4di", "solo-4x4da", "solo-4x4de", "solo-5x5dt", "solo-5x5db"),
+    *("solo-4x4db", "solo-4x4di", "solo-4x4da", "solo-5x5dt"),
     *("unequal-6de", "unequal-6dx", "unequal-9de", "unequal-9dk", "unequal-9dx"),
-    *("unequal-12de", "unequal-12dk", "unequal-12dx", "unequal-15de"),
+    *("unequal-12de", "unequal-12dk", "unequal-12dx"),
 )
 
 
