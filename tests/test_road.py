@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 EVERYONE = {"errors", "provenance", "version", "writing"}
 # Packages that a bare GPU machine has not: only these files may import them.
 HEAVY = {
-    "pysat": {"csp/exact.py", "csp/probing.py"},
+    "pysat": {"csp/chains.py", "csp/exact.py", "csp/probing.py"},
     "click": {"cli"},
     "matplotlib": {"train/curves.py", "evaluate/figures.py"},
     "PIL": {"solve/animation.py"},

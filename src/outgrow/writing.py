@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TextIO
@@ -43,8 +44,13 @@ def write_whole(path: str | Path, content: bytes | Iterable[str]) -> None:
 def stream(path: str | Path) -> Iterator[TextIO]:
     """A file to write lines to, which takes its name in the end, or when Ctrl-C ends it: what was done by then is kept. An error leaves nothing.
 
-    A pipe or a device is written to.
+    A pipe or a device is written to, and '-' is standard output.
     """
+    if str(path) == "-":
+        yield sys.stdout
+        return
+    if not str(path):
+        raise OutgrowError("a file to write to has a name; this one is empty")
     special = _is_special(path)
     target = Path(path) if special else Path(path).resolve()
     temporary = target if special else target.with_name(f".{target.name}.{os.getpid()}")

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import pytest
 import torch
 from command import Done, Run, run_command
 
-import outgrow.solve
+import outgrow.solve.neural as neural
 import outgrow.solve.solver as solver
 import outgrow.weights.catalog as catalog
 from outgrow.cli.main import main
@@ -96,7 +96,7 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Told:
-    """In place of `solve_batch`: right but for the puzzles named, and a record of what it was asked."""
+    """In place of `solve_parts`: right but for the puzzles named, and a record of what it was asked."""
 
     def __init__(self) -> None:
         self.wrong: list[str] = []
@@ -113,12 +113,10 @@ class Told:
         restart: int,
         notes: bool,
         device: Any,
-        progress: Callable[[int], None],
-    ) -> list[Proposal]:
+    ) -> Iterator[list[Proposal]]:
         self.restarts.append(restart)
         self.notes.append(notes)
         self.calls.append((len(instances), steps, model))
-        found: list[Proposal] = []
         for instance in instances:
             with ExactSolver(instance.csp) as solver:
                 answer = solver.solve(instance.givens).assignment
@@ -126,15 +124,13 @@ class Told:
             if "".join(str(v or ".") for v in instance.givens) in self.wrong:
                 answer = np.where(instance.givens > 0, instance.givens, instance.givens.max() % instance.size + 1)
             solved = instance.judge(answer).solved
-            found.append(Proposal(answer, solved, 3 if solved else steps, np.ones(len(answer), dtype=np.float32), 0.25))
-            progress(len(found))
-        return found
+            yield [Proposal(answer, solved, 3 if solved else steps, np.ones(len(answer), dtype=np.float32), 0.25)]
 
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch, shipped: Path) -> Told:
     fake = Told()
-    monkeypatch.setattr(outgrow.solve, "solve_batch", fake)
+    monkeypatch.setattr(neural, "solve_parts", fake)
     return fake
 
 
@@ -490,12 +486,12 @@ def test_interrupted_what_was_done_is_kept(
 ) -> None:
     monkeypatch.setattr(solver, "_CHUNK", 2)
 
-    def stop(*arguments: Any, **more: Any) -> list[Proposal]:
+    def stop(*arguments: Any, **more: Any) -> Iterator[list[Proposal]]:
         if len(told.calls) == 2:
             raise KeyboardInterrupt
         return told(*arguments, **more)
 
-    monkeypatch.setattr(outgrow.solve, "solve_batch", stop)
+    monkeypatch.setattr(neural, "solve_parts", stop)
     shown = run("--out", "answers.txt", text="\n".join([FOUR] * 7), code=130)
     assert shown.err.endswith("outgrow: interrupted\n")
     assert (tmp_path / "answers.txt").read_text() == "1324423124133142\n" * 4
@@ -506,16 +502,16 @@ def test_interrupted_what_was_done_is_kept(
 def test_interrupted_before_anything_was_done_the_old_file_stays(
     run: Run, told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stop(*arguments: Any, **more: Any) -> list[Proposal]:
+    def stop(*arguments: Any, **more: Any) -> Iterator[list[Proposal]]:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(outgrow.solve, "solve_batch", stop)
+    monkeypatch.setattr(neural, "solve_parts", stop)
     (tmp_path / "old.txt").write_text("old")
     run("--out", "old.txt", code=130)
     assert (tmp_path / "old.txt").read_text() == "old"
 
 
-@pytest.mark.parametrize("box", ["3x4", "4x3", "2x6", "6x6"])
+@pytest.mark.parametrize("box", ["3x4", "4x3", "2x6", "6x6", "1x1", "1x5", "5x1", "2x1"])
 def test_what_is_written_is_read_as_the_same_puzzle(run: Run, told: Told, tmp_path: Path, box: str) -> None:
     rows, columns = map(int, box.split("x"))
     size = rows * columns
@@ -525,6 +521,21 @@ def test_what_is_written_is_read_as_the_same_puzzle(run: Run, told: Told, tmp_pa
     again = parse_one((tmp_path / "answers.txt").read_text())
     assert again.shape == (rows, columns)
     assert again.judge(again.givens).solved
+
+
+def test_a_reader_that_goes_away_is_no_puzzle_unsolved(tmp_path: Path) -> None:
+    (tmp_path / "puzzles.txt").write_text(FOUR)
+    command = [sys.executable, "-m", "outgrow", "solve", "--exact", "puzzles.txt"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait() == 141
+
+
+def test_standard_output_may_be_named(run: Run, told: Told, tmp_path: Path) -> None:
+    assert run("--out", "-").out == "1324423124133142\n"
+    assert not (tmp_path / "-").exists()
+    assert "empty" in run("--out", "", code=2).err
 
 
 def test_a_pipe_is_written_to(shipped: Path, tmp_path: Path) -> None:
@@ -554,10 +565,10 @@ def test_a_terminal_without_box_drawings(tmp_path: Path) -> None:
 
 
 def test_a_fault_leaves_no_file(run: Run, told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*arguments: Any, **more: Any) -> list[Proposal]:
+    def refuse(*arguments: Any, **more: Any) -> Iterator[list[Proposal]]:
         raise OutgrowError("too large")
 
-    monkeypatch.setattr(outgrow.solve, "solve_batch", refuse)
+    monkeypatch.setattr(neural, "solve_parts", refuse)
     (tmp_path / "old.txt").write_text("old")
     run("--out", "new.txt", code=2)
     run("--out", "old.txt", code=2)
@@ -571,6 +582,8 @@ def test_a_trace_is_a_moving_picture(run: Run, shipped: Path, tmp_path: Path, en
     run("--trace", f"moving.{ending}", text=NINE)
     content = (tmp_path / f"moving.{ending}").read_bytes()
     assert content.startswith(b"<svg" if ending == "svg" else b"GIF89a")
+    run("--trace", f"other.{ending}", "--out", "none/answers.txt", code=2)
+    assert not (tmp_path / f"other.{ending}").exists()
     shown = run("--trace", f"moving.{ending}", text=f"{FOUR}\n{FOUR}", code=2)
     assert shown.err == "outgrow: --trace draws one puzzle, and puzzles.txt holds 2\n"
 
@@ -578,11 +591,18 @@ def test_a_trace_is_a_moving_picture(run: Run, shipped: Path, tmp_path: Path, en
 # ---- real networks
 
 
-def test_weights_that_do_not_fit_are_one_line(run: Run, shipped: Path) -> None:
+def test_weights_that_do_not_fit_are_one_line(run: Run, shipped: Path, tmp_path: Path) -> None:
     shown = run("--weights", "boards", text=LATIN, code=2)
     assert shown.out == ""
-    assert shown.err.startswith("outgrow: puzzles.txt:1: the model was built for (constraint edges row, col, box;")
+    assert shown.err.startswith(
+        "outgrow: puzzles.txt:1: the weights are of a model for other problems: it was built for (constraint edges row, col, box;"
+    )
+    assert shown.err.endswith("; the weights are boards, trained on at most 4 values\n")
     assert len(shown.err.splitlines()) == 1
+    text = f"{FOUR}\n" * 4 + LATIN  # before anything is solved
+    shown = run("--json", "--weights", "boards", "--out", "answers.txt", text=text, code=2)
+    assert shown.err.startswith("outgrow: puzzles.txt:5: ")
+    assert not (tmp_path / "answers.txt").exists()
 
 
 def test_an_untrained_network_solves_what_is_solved_and_nothing_else(run: Run, shipped: Path) -> None:
@@ -614,12 +634,11 @@ def test_shipped_weights_solve_a_puzzle(run: Run, tmp_path: Path, monkeypatch: p
 def test_two_verdicts_that_differ_are_a_fault_of_ours(run: Run, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     right = told.__call__
 
-    def lying(*arguments: Any, **more: Any) -> list[Proposal]:
-        return [
-            Proposal(a.assignment % 4 + 1, True, a.steps, a.confidence, a.seconds) for a in right(*arguments, **more)
-        ]
+    def lying(*arguments: Any, **more: Any) -> Iterator[list[Proposal]]:
+        for [a] in right(*arguments, **more):
+            yield [Proposal(a.assignment % 4 + 1, True, a.steps, a.confidence, a.seconds)]
 
-    monkeypatch.setattr(outgrow.solve, "solve_batch", lying)
+    monkeypatch.setattr(neural, "solve_parts", lying)
     monkeypatch.setattr(sys, "argv", ["outgrow", "solve", "puzzles.txt"])
     with pytest.raises(AssertionError, match="two verdicts"):
         run()
@@ -652,8 +671,8 @@ finally:
 def test_a_fault_of_the_user_within_the_network_is_one_line(
     run: Run, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*arguments: Any, **more: Any) -> list[Proposal]:
+    def refuse(*arguments: Any, **more: Any) -> Iterator[list[Proposal]]:
         raise OutgrowError("puzzles.txt:1: too large")
 
-    monkeypatch.setattr(outgrow.solve, "solve_batch", refuse)
+    monkeypatch.setattr(neural, "solve_parts", refuse)
     assert run(code=2).err == "outgrow: puzzles.txt:1: too large\n"

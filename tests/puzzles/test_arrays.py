@@ -51,6 +51,10 @@ def test_a_graph_from_networkx() -> None:
     assert colors["d"] == 2
     assert all(colors[x] != colors[y] for x, y in graph.edges)
     assert Solver(network=False).solve(from_networkx(graph, 2)).status == "unsatisfiable"
+    for kind in (np.int8, np.uint8, np.int64):  # NumPy's numbers are numbers
+        numbered = from_networkx(graph, kind(3))
+        assert type(numbered.size) is int
+        assert Solver(network=False).solve(numbered).text == Solver(network=False).solve(puzzle).text
 
 
 def test_direction_and_number_of_edges_make_no_difference() -> None:

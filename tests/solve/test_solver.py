@@ -16,8 +16,9 @@ from outgrow.csp import Groups
 from outgrow.csp.exact import ExactSolver
 from outgrow.data import find_dataset
 from outgrow.graphs import Schema
-from outgrow.models import BinarizedConfig, GroupedConfig, build_model
+from outgrow.models import BinarizedConfig, GroupedConfig, MultivaluedConfig, build_model
 from outgrow.puzzles.coloring import build as build_graph
+from outgrow.solve import neural
 from outgrow.solve import solver as module
 from outgrow.solve.animation import draw_trace
 from outgrow.solve.neural import Frame
@@ -130,6 +131,41 @@ def test_what_is_done_is_not_lost_to_what_is_hard(monkeypatch: pytest.MonkeyPatc
         next(answers)
 
 
+def test_what_a_network_has_done_is_not_lost_to_what_it_is_stuck_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of puzzles that are solved together, the second is never reached."""
+    real, sizes = neural._solve_part, []
+
+    def stop(model: object, puzzles: object, part: object, instances: list[Instance], *more: object) -> object:
+        sizes.append(len(instances))
+        if len(sizes) == 2:
+            raise KeyboardInterrupt
+        return real(model, puzzles, part, instances, *more)  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr(neural, "_solve_part", stop)
+    monkeypatch.setitem(neural._NODES, "cpu", 1 << 10)
+    answers = Solver(guarantee=False, steps=24, device="cpu").solve_all([NINE, NINE])
+    assert next(answers).solved
+    with pytest.raises(KeyboardInterrupt):
+        next(answers)
+    assert sizes == [1, 1]
+
+
+def test_a_model_for_fewer_values_leaves_the_others_to_the_exact_solver() -> None:
+    torch.manual_seed(0)
+    model = build_model(Schema.of(parse_one(FOUR).csp), MultivaluedConfig(width=4, steps=2, max_values=4))
+    answers = list(Solver(model).solve_all([FOUR, NINE]))
+    assert [(a.solved, a.source) for a in answers] == [(True, "exact")] * 2
+    assert answers[1].steps == 0
+    with pytest.raises(OutgrowError, match="embeddings for 4"):
+        Solver(model, guarantee=False).check([parse_one(NINE)])
+
+
+def test_time_for_stating_the_problem_counts() -> None:
+    dense = build_graph(np.stack(np.triu_indices(150, 1), axis=1), np.zeros(150, dtype=int), 150)
+    answer = Solver(network=False, seconds=0.01).solve(dense)
+    assert (answer.status, answer.source) == ("ran_out", "exact")
+
+
 def test_a_puzzle_has_the_same_answer_in_any_company() -> None:
     texts = ["1" + "." * 15, "." * 15 + "2", "12" + "." * 14, "1" + "." * 15]
     torch.manual_seed(0)
@@ -179,6 +215,9 @@ def test_whether_it_is_the_only_solution() -> None:
         ({"weights": "sudoku-grouped", "model": "grouped"}, "not both"),
         ({"weights": "sudoku-grouped", "network": False}, "leave out weights"),
         ({"weights": 5}, "not int"),
+        ({"steps": 2.5}, "2.5 steps"),
+        ({"restarts": "a"}, "a restarts"),
+        ({"seconds": None}, "None seconds"),
     ],
 )
 def test_what_it_cannot_do_is_said_at_once(options: dict[str, object], reason: str) -> None:
@@ -190,6 +229,16 @@ def test_what_it_cannot_do_is_said_at_once(options: dict[str, object], reason: s
 def test_what_is_no_puzzle(puzzle: object) -> None:
     with pytest.raises(OutgrowError, match="a puzzle is text or an Instance, not "):
         Solver(network=False).solve(puzzle)  # type: ignore[arg-type]
+
+
+def test_one_puzzle_is_not_many() -> None:
+    with pytest.raises(OutgrowError, match="takes many puzzles"):
+        next(Solver(network=False).solve_all(parse_one(FOUR)))  # type: ignore[arg-type]
+
+
+def test_without_a_network_there_is_nothing_to_trace() -> None:
+    with pytest.raises(OutgrowError, match="no beliefs"):
+        next(Solver(network=False).trace(FOUR))
 
 
 def test_more_steps_than_there_can_be_are_refused() -> None:

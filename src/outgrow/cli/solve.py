@@ -54,9 +54,13 @@ _EXACT = "the exact solver (SAT, not a neural network)"
     "--seconds", type=click.FloatRange(min=0), help=f"The exact solver's time for each puzzle  [default: {_SECONDS:g}]"
 )
 @click.option("--unique", is_flag=True, help="Ask the exact solver whether there are other solutions as well.")
-@click.option("--trace", metavar="FILE", help="One puzzle: what the network believes, step by step; *.svg or *.gif.")
+@click.option(
+    "--trace",
+    metavar="FILE",
+    help="One puzzle: what the network believes, step by step, in its first attempt; *.svg or *.gif.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a puzzle and line.")
-@click.option("--out", metavar="FILE", help="Write the answers here, not to standard output.")
+@click.option("--out", metavar="FILE", help="Write the answers here, not to standard output ('-').")
 @puzzle_options
 def command(
     file: str,
@@ -127,26 +131,26 @@ def command(
     # Whatever is wrong with the weights is said before anything else.
     kinds = {i.puzzle: i for i in instances}
     names = {} if exact else {kind: solver.network_for(i).name for kind, i in kinds.items()}
+    if not exact:
+        solver.check(instances)
     print_notes(instances)
-    if trace is not None:
-        _draw_trace(solver, instances[0], trace)
     tally = _Tally()
     drawn = len(instances) <= _DRAWN and out is None
     from outgrow.cli.terminal import track
 
-    with (
-        stream(out) if out is not None else contextlib.nullcontext(sys.stdout) as sink,
-        track("Solving", len(instances), beside_output=out is None) as advance,
-    ):
-        for answer in solver.solve_all(instances, progress=advance):
-            tally.add(answer)
-            if as_json:
-                print(json.dumps(answer.as_json()), file=sink, flush=True)
-            elif drawn and answer.solved:
-                _print_board(answer, names.get(answer.puzzle.puzzle), asked=unique)
-            else:
-                for line in _lines(answer, asked=unique):
-                    print(line, file=sink, flush=True)
+    with stream(out) if out is not None else contextlib.nullcontext(sys.stdout) as sink:
+        if trace is not None:
+            _draw_trace(solver, instances[0], trace)
+        with track("Solving", len(instances), beside_output=out is None) as advance:
+            for answer in solver.solve_all(instances, progress=advance):
+                tally.add(answer)
+                if as_json:
+                    print(json.dumps(answer.as_json()), file=sink, flush=True)
+                elif drawn and answer.solved:
+                    _print_board(answer, names.get(answer.puzzle.puzzle), asked=unique)
+                else:
+                    for line in _lines(answer, asked=unique):
+                        print(line, file=sink, flush=True)
     if not as_json and len(instances) > _DRAWN:
         tally.print(names)
     if tally.contradictory:
@@ -226,7 +230,7 @@ class _Tally:
         """One more. A contradiction between givens is said at once."""
         if answer.status == "unsatisfiable" and answer.reason:
             self.contradictory += 1
-            print(f"outgrow: {answer.puzzle.source}: {answer.reason}", file=sys.stderr)
+            print("outgrow:", " ".join(f"{answer.puzzle.source}: {answer.reason}".split()), file=sys.stderr)
         row = self._rows.setdefault((answer.puzzle.puzzle, answer.puzzle.size), [])
         row.append((answer.source if answer.solved else "", answer.steps, answer.seconds))
 

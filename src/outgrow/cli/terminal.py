@@ -25,7 +25,14 @@ _STYLES = {
 }
 _COLORS = ("red", "green", "blue", "yellow", "magenta", "cyan", "bright_red", "bright_green", "bright_blue", "white")
 
-console = Console(highlight=False, soft_wrap=True)
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """The reader has gone: the command says so as everywhere else; rich would end it with a code that means 'not solved'."""
+        raise BrokenPipeError
+
+
+console = _Console(highlight=False, soft_wrap=True)
 
 
 def board(instance: Instance, values: Values) -> Text:

@@ -29,6 +29,7 @@ __all__ = [
     "Engine",
     "ExactSolver",
     "Nearest",
+    "RanOut",
     "TooLarge",
     "encode",
     "find_clique",
@@ -43,6 +44,10 @@ _BLOCK = 200_000  # clauses turned into Python lists at a time
 
 class TooLarge(OutgrowError):
     """A CSP whose clauses would not fit in memory."""
+
+
+class RanOut(OutgrowError):
+    """The time ran out before the clauses of a CSP were there."""
 
 
 @dataclass(frozen=True)
@@ -176,12 +181,17 @@ class ExactSolver:
     ([1, 2, 1], 2)
     """
 
-    def __init__(self, csp: GroundCSP, engine: Engine = "minisat22") -> None:
+    def __init__(self, csp: GroundCSP, engine: Engine = "minisat22", *, budget: Budget | None = None) -> None:
+        """`budget` bounds the time that it takes to state the clauses: RanOut says that it was not enough."""
+        began = time.monotonic()
         self.csp = csp
         self.engine: Engine = engine
         self._solver: Any = Solver(name=engine)
         for block in _encode_small(csp) or encode(csp):
             self._solver.append_formula(block)
+            if budget is not None and budget.seconds is not None and time.monotonic() - began > budget.seconds:
+                self._solver.delete()
+                raise RanOut(f"not stated within {budget.seconds:g} s")
         self._next = csp.num_variables * csp.num_values + 1
         self._clique: list[int] | None = None
 

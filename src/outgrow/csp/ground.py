@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ import numpy.typing as npt
 from outgrow.csp.lifted import Constraint, Groups, LiftedCSP
 
 __all__ = ["GroundCSP", "ground"]
+
+_MOST_VALUES = 2**15 - 1  # assignments are int16
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +81,11 @@ def ground(
     facts: Mapping[str, Groups | Iterable[Sequence[int]] | npt.NDArray[np.integer]],
 ) -> GroundCSP:
     """See `LiftedCSP.ground`."""
+    variables, values = index(variables), index(values)  # NumPy's whole numbers overflow where Python's do not
     if variables < 0 or values < 1:
         raise ValueError(f"{variables} variables and {values} values: need at least 0 and 1")
+    if values > _MOST_VALUES:
+        raise ValueError(f"{values:,} values; up to {_MOST_VALUES:,} are possible")
     unknown = set(facts) - set(lifted.predicates)
     if unknown:
         raise ValueError(

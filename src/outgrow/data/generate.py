@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from outgrow.csp import GroundCSP, find_singles
+from outgrow.csp.chains import Chains
 from outgrow.csp.exact import Budget, Engine, ExactSolver
 from outgrow.csp.probing import Prober
-from outgrow.data.chains import Chains
 from outgrow.data.dig import Dug, Swaps, dig
 from outgrow.data.file import Dataset, Record, load_dataset
 from outgrow.data.sample import fold_of, sample_graph, sample_latin_square, sample_solution

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from outgrow.csp import find_singles
+from outgrow.csp.chains import Chains
 from outgrow.csp.exact import Budget, ExactSolver
 from outgrow.csp.probing import Prober
-from outgrow.data.chains import Chains
 from outgrow.data.file import Dataset, Record, load_dataset
 from outgrow.data.generate import NEVER
 from outgrow.data.sample import fold_of

@@ -59,6 +59,7 @@ def from_networkx(graph: Any, colors: int, given: str = "color") -> Instance:
         raise ValueError("a graph without nodes")
     if isinstance(colors, bool) or not isinstance(colors, int | np.integer):
         raise ValueError(f"{colors!r} colors; a whole number")
+    colors = int(colors)
     if not 1 <= colors <= MAX_COLORS or len(number) > MAX_NODES:
         raise ValueError(
             f"{len(number):,} nodes and {colors:,} colors; up to {MAX_NODES:,} and {MAX_COLORS:,} are possible"

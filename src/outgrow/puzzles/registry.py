@@ -89,9 +89,18 @@ def write_line(instance: Instance, assignment: npt.NDArray[np.integer] | None = 
         if chosen is None or chosen.refuses(instance):
             continue
         text = render(instance, assignment, name)
-        if name != "line" or parse_one(text).shape == instance.shape:
+        if name == "json" or _reads_as(text, instance):
             return text
     raise InputError(f"{instance.puzzle} has no format of one line", source=instance.source)
+
+
+def _reads_as(text: str, instance: Instance) -> bool:
+    """Whether a line is read as a puzzle of the same kind and shape."""
+    try:
+        found = parse_one(text)
+    except InputError:
+        return False
+    return (found.puzzle, found.shape) == (instance.puzzle, instance.shape)
 
 
 def name_variable(instance: Instance, variable: int) -> str:

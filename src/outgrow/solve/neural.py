@@ -19,12 +19,12 @@ from outgrow.puzzles import PUZZLES, Instance, get_puzzle
 from outgrow.solve.attempts import attempt, check_restart, guess
 from outgrow.solve.notes import Notes, check_notes
 
-__all__ = ["Frame", "Proposal", "fit", "restate", "solve_batch", "too_large", "trace"]
+__all__ = ["Frame", "Proposal", "fit", "restate", "solve_batch", "solve_parts", "too_large", "trace"]
 
 _MAX_STEPS = 100_000
-# Entries of the largest table of neighbors in a batch, nodes x degree, 8 bytes each: a 36x36 Sudoku by its neighbors has 5 million and
-# takes 0.7 GB in all. Graphs may have hubs, and tables are padded to the largest degree.
-_MOST = 1 << 25
+# Entries of the largest table of neighbors in a batch, nodes x degree: a 36x36 Sudoku by its neighbors has 5 million and takes 0.7 GB in all. Graphs
+# may have hubs, and tables are padded to the largest degree: 33 million took 9 GB.
+_MOST = 1 << 23
 # (variable, value) nodes at a time. Small batches pay on a CPU: one stops when all its puzzles are solved, so a 9x9 board is best alone
 _NODES = {"cpu": 1 << 10, "cuda": 1 << 17}
 Progress = Callable[[int], None]
@@ -97,23 +97,39 @@ def solve_batch(
     >>> len(answers), answers[1].assignment.shape, answers[1].solved
     (2, (16,), False)
     """
+    answers: list[Proposal] = []
+    for part in solve_parts(model, instances, steps, restart=restart, notes=notes, device=device, nodes=nodes):
+        answers += part
+        progress(len(answers))
+    return answers
+
+
+def solve_parts(
+    model: Model,
+    instances: Sequence[Instance],
+    steps: int,
+    *,
+    restart: int = 0,
+    notes: bool = False,
+    device: torch.device | str = "cpu",
+    nodes: int | None = None,
+) -> Iterator[list[Proposal]]:
+    """The same, as many puzzles at a time as are computed together: what is done need not wait for the others."""
     if not 1 <= steps <= _MAX_STEPS:
         raise OutgrowError(f"{steps} steps; 1 to {_MAX_STEPS:,} are possible")
     check_restart(restart)
     if notes:
         check_notes(model, restart, steps)
     if not instances:
-        return []
+        return
     seen = fit(model, instances)
     model = model.to(device).eval()
     puzzles = Puzzles.of_instances(seen)
-    answers: list[Proposal] = []
     for part in _portions([i.csp for i in seen], nodes or _NODES.get(torch.device(device).type, 1 << 15)):
         with torch.no_grad(), memory_errors("puzzles of this size need a device with more, or the exact solver"):
             here = [instances[i] for i in part]
-            answers += _solve_part(model, puzzles, part, here, steps, restart or steps, notes, device)
-        progress(len(answers))
-    return answers
+            found = _solve_part(model, puzzles, part, here, steps, restart or steps, notes, device)
+        yield found
 
 
 def trace(
@@ -339,9 +355,10 @@ def _form(model: Model, instance: Instance) -> str | None:
             return form
     has = " or ".join(dict.fromkeys(f"({schema})" for schema in schemas))
     raise OutgrowError(
-        f"{_name(instance)}: the model was built for ({model.schema}), and a {instance.puzzle} has {has}"
+        f"{_name(instance)}: the weights are of a model for other problems: it was built for ({model.schema}), and a {instance.puzzle or 'problem'} like this has "
+        f"{has}"
     )
 
 
 def _name(instance: Instance) -> str:
-    return instance.source or instance.puzzle
+    return instance.source or instance.puzzle or "a problem of one's own"

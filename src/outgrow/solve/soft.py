@@ -46,6 +46,10 @@ class SoftSolver(nn.Module):
 
     def __init__(self, model: Model, puzzle: Instance, steps: int | None = None) -> None:
         super().__init__()
+        if not isinstance(model, torch.nn.Module):
+            raise OutgrowError(f"a model, not {type(model).__name__}: Solver(...).network_for(puzzle).model has one")
+        if not isinstance(puzzle, Instance):
+            raise OutgrowError(f"a puzzle is an Instance here, not {type(puzzle).__name__}; see outgrow.parse")
         if not isinstance(model, NodeModel):
             raise OutgrowError(f"a {model.kind} model takes no soft givens; take a grouped or binarized one")
         self.model = model

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,11 +104,11 @@ class Solver:
         seconds: float = 60.0,
         device: torch.device | str | None = None,
     ) -> None:
-        if steps is not None and not 1 <= steps <= _MAX_STEPS:
+        if steps is not None and not (_is_whole(steps) and 1 <= steps <= _MAX_STEPS):
             raise OutgrowError(f"{steps} steps; 1 to {_MAX_STEPS:,} are possible")
-        if restarts is not None and not 0 <= restarts < _MAX_STEPS:
+        if restarts is not None and not (_is_whole(restarts) and 0 <= restarts < _MAX_STEPS):
             raise OutgrowError(f"{restarts} restarts; 0 to {_MAX_STEPS - 1:,} are possible")
-        if math.isnan(seconds) or seconds < 0:
+        if not isinstance(seconds, int | float) or math.isnan(seconds) or seconds < 0:
             raise OutgrowError(f"{seconds} seconds for the exact solver; a number from 0 on is possible")
         if weights is not None and model is not None:
             raise OutgrowError("weights are of one model already: name weights or a model, not both")
@@ -139,6 +140,8 @@ class Solver:
 
         Those of one kind are solved together, as many at a time as the device takes well. `progress` is told how many are done.
         """
+        if not isinstance(puzzles, Iterable):
+            raise OutgrowError(f"solve_all takes many puzzles; {type(puzzles).__name__} is none or one: solve(...)")
         before = 0
         nodes = _NODES.get(self.device.type, 1 << 16) if self._neural else 1
         for chunk in _chunks(parse(puzzles) if isinstance(puzzles, str) else puzzles, nodes):
@@ -149,10 +152,31 @@ class Solver:
         """What the network believes after every step, in one attempt, until the verdict holds or the steps are used up."""
         from outgrow.solve import neural
 
+        if not self._neural:
+            raise OutgrowError("without a network there are no beliefs to show")
         instance = _instance(puzzle)
         network = self.network_for(instance)
         steps = network.steps(instance.size) if steps is None else steps
         return neural.trace(network.model, instance, steps, device=self.device)
+
+    def check(self, puzzles: Iterable[Instance]) -> None:
+        """Refuses puzzles that `solve_all` would refuse on the way: those that the network was not built for, or cannot take where no exact solver would finish."""
+        if not self._neural:
+            return
+        from outgrow.solve.neural import fit
+
+        seen: set[tuple[str, int, int]] = set()
+        for instance in puzzles:
+            if self._guarantee and self._beyond(instance):
+                continue
+            key = (instance.puzzle, id(instance.csp.lifted), instance.size)
+            if key not in seen or self._beyond(instance):
+                network = self.network_for(instance)
+                try:
+                    fit(network.model, [instance])
+                except OutgrowError as error:
+                    raise OutgrowError(f"{error}; the weights are {network.name}") from None
+            seen.add(key)
 
     # ---- what it works with
 
@@ -240,8 +264,6 @@ class Solver:
     # ---- how it solves
 
     def _solve(self, instances: list[Instance], progress: Progress) -> Iterator[Answer]:
-        from outgrow import solve
-
         answers: dict[int, Answer] = {}
         together: dict[tuple[str, int, int], list[int]] = {}
         for i, instance in enumerate(instances):
@@ -250,38 +272,54 @@ class Solver:
             if conflict:
                 spent = time.monotonic() - began
                 answers[i] = Answer(instance, "unsatisfiable", "exact", None, 0, spent, reason=conflict)
-            elif self._neural and not (self._guarantee and self._too_large(instance)):
+            elif self._neural and not (self._guarantee and self._beyond(instance)):
                 network = self.network_for(instance)
                 key = (instance.puzzle, network.steps(instance.size), network.restarts(instance.size))
                 together.setdefault(key, []).append(i)
             else:
                 answers[i] = Answer(instance, "unsolved", "exact", None, 0, 0.0)
+        given = 0
+
+        def pass_on() -> Iterator[Answer]:
+            """What is next, as far as it is there: what is done is not lost to what comes after it."""
+            nonlocal given
+            while given in answers:
+                yield self._finish(answers.pop(given))
+                given += 1
+
+        yield from pass_on()
+        done = len(instances) - sum(map(len, together.values()))
         for (kind, steps, restarts), members in together.items():
-            before = len(answers)
+            from outgrow.solve.neural import solve_parts
+
             if steps * (restarts + 1) > _MAX_STEPS:
                 raise OutgrowError(
                     f"{restarts + 1:,} attempts of {steps:,} steps; {_MAX_STEPS:,} steps in all are possible"
                 )
-            proposals = solve.solve_batch(
+            parts = solve_parts(
                 self._networks[kind].model,
                 [instances[i] for i in members],
                 steps * (restarts + 1),
                 restart=steps if restarts else 0,
                 notes=restarts > 0 and self._networks[kind].takes_notes(steps),
                 device=self.device,
-                progress=lambda done, before=before: progress(before + done),
             )
-            for i, proposal in zip(members, proposals, strict=True):
-                answers[i] = _check(instances[i], proposal)
-        for i in range(len(instances)):  # one by one: what is done is not lost to the next
-            yield self._finish(answers.pop(i))
+            left = iter(members)
+            for part in parts:
+                for proposal in part:
+                    i = next(left)
+                    answers[i] = _check(instances[i], proposal)
+                done += len(part)
+                progress(done)
+                yield from pass_on()
         progress(len(instances))
 
-    def _too_large(self, instance: Instance) -> bool:
+    def _beyond(self, instance: Instance) -> bool:
         """Whether only the exact solver can take it."""
         from outgrow.solve.neural import too_large
 
-        return bool(too_large(instance))
+        most = self.network_for(instance).model.max_values
+        return (most is not None and instance.size > most) or bool(too_large(instance))
 
     def _finish(self, answer: Answer) -> Answer:
         """What the exact solver adds, where it was asked to."""
@@ -294,13 +332,15 @@ class Solver:
         return replace(found, seconds=answer.seconds + time.monotonic() - began)
 
     def _ask_exact(self, answer: Answer, finish: bool, began: float) -> Answer:
-        from outgrow.csp.exact import Budget, TooLarge
+        from outgrow.csp.exact import Budget, RanOut, TooLarge
 
         instance, found = answer.puzzle, answer
         try:
             solver = self._exact_for(instance)
         except TooLarge as error:
             return replace(answer, source="exact", reason=str(error)) if finish else answer
+        except RanOut:
+            return replace(answer, status="ran_out", source="exact", reason="") if finish else answer
         left = max(0.0, self._seconds - (time.monotonic() - began))
         if finish:
             said = solver.solve(instance.givens, budget=Budget(seconds=left), hints=answer.guess, break_symmetry=True)
@@ -319,13 +359,13 @@ class Solver:
     def _exact_for(self, instance: Instance) -> Any:
         """Alone, one is kept for as long as puzzles share their CSP, which saves most of the time. After a network it is a new one: then
         answers do not depend on puzzles before."""
-        from outgrow.csp.exact import ExactSolver
+        from outgrow.csp.exact import Budget, ExactSolver
 
         if self._neural or self._exact is None or self._exact.csp is not instance.csp:
             if self._exact is not None:
                 self._exact.close()
             self._exact = None
-            self._exact = ExactSolver(instance.csp)
+            self._exact = ExactSolver(instance.csp, budget=Budget(seconds=self._seconds))
         return self._exact
 
 
@@ -358,6 +398,10 @@ def _find_broken(instance: Instance, assignment: Values) -> str:
     x, y = (f"{name_variable(instance, i)} is {assignment[i]}" for i in (first.x, first.y))
     more = f"; {len(verdict.broken) - 1} more" if len(verdict.broken) > 1 else ""
     return f"'{first.constraint.split('(', 1)[0]}': {x} and {y}{more}"
+
+
+def _is_whole(number: object) -> bool:
+    return isinstance(number, Integral) and not isinstance(number, bool)
 
 
 def _instance(puzzle: str | Instance) -> Instance:

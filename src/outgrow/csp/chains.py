@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from pysat.solvers import Solver
 
-from outgrow.csp import GroundCSP
 from outgrow.csp.exact import encode
+from outgrow.csp.ground import GroundCSP
 
 __all__ = ["Chains"]
 
