@@ -187,6 +187,7 @@ def test_the_plan_of_what_is_shipped_names_sets_that_are_there() -> None:
         "sudoku-grouped",
         "sudoku-6-grouped",
         "futoshiki-grouped",
+        "futoshiki-9-grouped",
         "coloring-grouped",
     ]
     for plan in plans:

@@ -594,9 +594,7 @@ def test_a_trace_is_a_moving_picture(run: Run, shipped: Path, tmp_path: Path, en
 def test_weights_that_do_not_fit_are_one_line(run: Run, shipped: Path, tmp_path: Path) -> None:
     shown = run("--weights", "boards", text=LATIN, code=2)
     assert shown.out == ""
-    assert shown.err.startswith(
-        "outgrow: puzzles.txt:1: the weights are of a model for other problems: it was built for (constraint edges row, col, box;"
-    )
+    assert shown.err.startswith("outgrow: puzzles.txt:1: the model was built for (constraint edges row, col, box;")
     assert shown.err.endswith("; the weights are boards, trained on at most 4 values\n")
     assert len(shown.err.splitlines()) == 1
     text = f"{FOUR}\n" * 4 + LATIN  # before anything is solved

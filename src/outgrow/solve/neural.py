@@ -355,8 +355,7 @@ def _form(model: Model, instance: Instance) -> str | None:
             return form
     has = " or ".join(dict.fromkeys(f"({schema})" for schema in schemas))
     raise OutgrowError(
-        f"{_name(instance)}: the weights are of a model for other problems: it was built for ({model.schema}), and a {instance.puzzle or 'problem'} like this has "
-        f"{has}"
+        f"{_name(instance)}: the model was built for ({model.schema}), and a {instance.puzzle or 'problem like this'} has {has}"
     )
 
 
