@@ -59,10 +59,15 @@ def average_messages(
     dropout: float = 0.0,
 ) -> Tensor:
     """See `reference.average_messages`."""
-    if not dropout and not layers and _fits(source):
+    if _fits(source) and (layers or not dropout):
         from outgrow.kernels import fused
 
-        return fused.average_messages(source, destination, neighbors, logits=logits, sharpen=sharpen)
+        if not layers:
+            return fused.average_messages(source, destination, neighbors, logits=logits, sharpen=sharpen)
+        if fused.layers_fit(source.shape[1], len(layers), dropout):
+            return fused.average_layered(
+                source, destination, neighbors, layers, logits=logits, sharpen=sharpen, dropout=dropout
+            )
     return reference.average_messages(
         source, destination, neighbors, layers, logits=logits, sharpen=sharpen, dropout=dropout
     )

@@ -95,6 +95,15 @@ class Neighbors:
             _ = self.readers
         return self
 
+    def parts(self, rows: int) -> list[tuple[int, Neighbors]]:
+        """The edges into so many destinations at a time: the first destination of each part, and its table. They are kept, with what is worked out of them."""
+        if len(self.source) <= rows:
+            return [(0, self)] if len(self.source) else []
+        known = self.__dict__.setdefault("_parts", {})
+        if rows not in known:
+            known[rows] = [(first, self.rows(first, first + rows)) for first in range(0, len(self.source), rows)]
+        return known[rows]
+
     def rows(self, start: int, stop: int) -> Neighbors:
         """The edges into destinations start..stop alone."""
         return Neighbors(
