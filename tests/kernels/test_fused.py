@@ -64,6 +64,7 @@ def assert_exact(
     other: Callable[..., Tensor | tuple[Tensor, ...]],
     leaves: Sequence[Tensor],
     dtype: torch.dtype,
+    small: float = 3e-6,
 ) -> None:
     leaves = [t.to(dtype) for t in leaves]  # all begin with the same numbers
     exact = run(other, leaves, torch.float64)
@@ -71,7 +72,7 @@ def assert_exact(
         assert mine.shape == wanted.shape
         size = float(wanted.norm())
         off, allowed = float((mine.double() - wanted).norm()), SLACK[dtype] * float((eager.double() - wanted).norm())
-        assert off <= allowed + (3e-6 if dtype == torch.float32 else 1e-3) * (size + 1)
+        assert off <= allowed + (small if dtype == torch.float32 else 1e-3) * (size + 1)
 
 
 def numbers(*shapes: tuple[int, ...]) -> list[Tensor]:

@@ -94,7 +94,7 @@ def test_layers(name: str, how: str, depth: int, width: int, dropout: float, dty
     leaves += [] if how == "mean" else numbers((sources,), (len(rows),))
     for weight, bias in (numbers((width, width), (width,)) for _ in range(depth)):
         leaves += [weight * (2 / width) ** 0.5, bias]
-    assert_exact(fused, exact, leaves, dtype)
+    assert_exact(fused, exact, leaves, dtype, small=1e-5)  # gradients of logits are small differences of large sums
 
 
 def test_a_table_in_parts_has_the_same_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
