@@ -26,7 +26,7 @@ _MAX_WIDTH = 256  # fused kernels hold rows in registers
 
 @contextmanager
 def use_engine(engine: Engine) -> Iterator[None]:
-    """'reference' or 'fused' wherever it fits; 'auto' is the fused one on a GPU alone.
+    """'reference' or 'fused' wherever it fits; 'auto' is the fused one on a GPU alone, where it was measured to be faster.
 
     On a CPU the fused one runs in Triton's interpreter, if the environment has TRITON_INTERPRET=1: far slower, and good for checking.
     """
@@ -64,7 +64,8 @@ def average_messages(
 
         if not layers:
             return fused.average_messages(source, destination, neighbors, logits=logits, sharpen=sharpen)
-        if fused.layers_fit(source.shape[1], len(layers), dropout):
+        # Asked for by name alone, until it has been measured on a GPU.
+        if _engine == "fused" and fused.layers_fit(source.shape[1], len(layers), dropout):
             return fused.average_layered(
                 source, destination, neighbors, layers, logits=logits, sharpen=sharpen, dropout=dropout
             )

@@ -66,15 +66,6 @@ def _keep(seed, entry, column, threshold):
 
 
 @triton.jit
-def _weights(weight, bias, column, width: tl.constexpr, H: tl.constexpr, dtype: tl.constexpr):
-    """A layer's weight (out, in) and bias, zero beyond its width."""
-    inside = column < width
-    both = inside[:, None] & inside[None, :]
-    w = tl.load(weight + column[:, None] * width + column[None, :], mask=both, other=0.0).to(dtype)
-    return w, tl.load(bias + column, mask=inside, other=0.0).to(tl.float32)
-
-
-@triton.jit
 def _narrow(x, dtype: tl.constexpr):
     """In another type, to the nearest; the interpreter would cut off."""
     if _INTERPRETED and dtype == tl.bfloat16:
@@ -93,11 +84,125 @@ def _multiply(a, b, precision: tl.constexpr):
 
 
 @triton.jit
-def _layer(x, w, b, straight: tl.constexpr, precision: tl.constexpr):
-    y = _multiply(x, tl.trans(w), precision) + b[None, :]
+def _tile(source, row, real, width: tl.constexpr, A: tl.constexpr, B: tl.constexpr):
+    """Rows of a matrix as they lie there, in the two blocks of columns."""
+    first = tl.arange(0, A)
+    a = tl.load(
+        source + row[:, None] * width + first[None, :], mask=real[:, None] & (first < width)[None, :], other=0.0
+    )
+    if B:
+        second = A + tl.arange(0, B)
+        mask = real[:, None] & (second < width)[None, :]
+        return a, tl.load(source + row[:, None] * width + second[None, :], mask=mask, other=0.0)
+    else:
+        return a, a
+
+
+@triton.jit
+def _store_tile(target, row, real, x, width: tl.constexpr, dtype: tl.constexpr, A: tl.constexpr, B: tl.constexpr):
+    first = tl.arange(0, A)
+    mask = real[:, None] & (first < width)[None, :]
+    tl.store(target + row[:, None] * width + first[None, :], _narrow(x[0], dtype), mask=mask)
+    if B:
+        second = A + tl.arange(0, B)
+        mask = real[:, None] & (second < width)[None, :]
+        tl.store(target + row[:, None] * width + second[None, :], _narrow(x[1], dtype), mask=mask)
+
+
+@triton.jit
+def _block(matrix, row, column, width: tl.constexpr):
+    return tl.load(
+        matrix + row[:, None] * width + column[None, :],
+        mask=(row < width)[:, None] & (column < width)[None, :],
+        other=0.0,
+    )
+
+
+@triton.jit
+def _weight(weight, dtype: tl.constexpr, width: tl.constexpr, A: tl.constexpr, B: tl.constexpr):
+    """A layer's weight (out, in) in four blocks, zero beyond its width."""
+    first = tl.arange(0, A)
+    aa = _block(weight, first, first, width).to(dtype)
+    if B:
+        second = A + tl.arange(0, B)
+        ab = _block(weight, first, second, width).to(dtype)
+        ba = _block(weight, second, first, width).to(dtype)
+        return aa, ab, ba, _block(weight, second, second, width).to(dtype)
+    else:
+        return aa, aa, aa, aa
+
+
+@triton.jit
+def _zeros(rows: tl.constexpr, A: tl.constexpr, B: tl.constexpr):
+    a = tl.zeros([rows, A], tl.float32)
+    if B:
+        return a, tl.zeros([rows, B], tl.float32)
+    else:
+        return a, a
+
+
+@triton.jit
+def _no_weight(A: tl.constexpr, B: tl.constexpr):
+    """What gradients of a weight and a bias begin with."""
+    aa = tl.zeros([A, A], tl.float32)
+    a = tl.zeros([A], tl.float32)
+    if B:
+        ab = tl.zeros([A, B], tl.float32)
+        return aa, ab, tl.zeros([B, A], tl.float32), tl.zeros([B, B], tl.float32), a, tl.zeros([B], tl.float32)
+    else:
+        return aa, aa, aa, aa, a, a
+
+
+@triton.jit
+def _begin(s, mine, dtype: tl.constexpr, B: tl.constexpr):
+    """x_0 = relu(s + d)."""
+    a = _narrow(tl.maximum(s[0].to(tl.float32) + mine[0].to(tl.float32), 0.0), dtype)
+    if B:
+        return a, _narrow(tl.maximum(s[1].to(tl.float32) + mine[1].to(tl.float32), 0.0), dtype)
+    else:
+        return a, a
+
+
+@triton.jit
+def _layer(
+    x, w, bias, straight: tl.constexpr, precision: tl.constexpr, width: tl.constexpr, A: tl.constexpr, B: tl.constexpr
+):
+    """The next layer, in single precision."""
+    first = tl.arange(0, A)
+    a = _multiply(x[0], tl.trans(w[0]), precision)
+    if B:
+        a += _multiply(x[1], tl.trans(w[1]), precision)
+    a += tl.load(bias + first, mask=first < width, other=0.0).to(tl.float32)[None, :]
     if not straight:
-        y = tl.maximum(y, 0.0)
-    return y
+        a = tl.maximum(a, 0.0)
+    if B:
+        second = A + tl.arange(0, B)
+        b = _multiply(x[0], tl.trans(w[2]), precision) + _multiply(x[1], tl.trans(w[3]), precision)
+        b += tl.load(bias + second, mask=second < width, other=0.0).to(tl.float32)[None, :]
+        if not straight:
+            b = tl.maximum(b, 0.0)
+        return a, b
+    else:
+        return a, a
+
+
+@triton.jit
+def _half(x, dtype: tl.constexpr, B: tl.constexpr):
+    a = _narrow(x[0], dtype)
+    if B:
+        return a, _narrow(x[1], dtype)
+    else:
+        return a, a
+
+
+@triton.jit
+def _drop(x, seed, entry, threshold, rescale, A: tl.constexpr, B: tl.constexpr):
+    """What dropout leaves of messages, or of their gradients."""
+    a = tl.where(_keep(seed, entry, tl.arange(0, A), threshold), x[0] * rescale, 0.0)
+    if B:
+        return a, tl.where(_keep(seed, entry, A + tl.arange(0, B), threshold), x[1] * rescale, 0.0)
+    else:
+        return a, a
 
 
 @triton.jit
@@ -140,21 +245,18 @@ def _forward_kernel(
     dropped: tl.constexpr,
     precision: tl.constexpr,
     N: tl.constexpr,
-    H: tl.constexpr,
+    A: tl.constexpr,
+    B: tl.constexpr,
 ):
     node = tl.program_id(0).to(tl.int64) * N + tl.arange(0, N)
-    column = tl.arange(0, H)
     valid = node < nodes
-    inside = (column < width)[None, :]
     dtype = source.dtype.element_ty
-    w1, b1 = _weights(weight1, bias1, column, width, H, dtype)
+    w1 = _weight(weight1, dtype, width, A, B)
     if depth > 1:
-        w2, b2 = _weights(weight2, bias2, column, width, H, dtype)
+        w2 = _weight(weight2, dtype, width, A, B)
     if depth > 2:
-        w3, b3 = _weights(weight3, bias3, column, width, H, dtype)
-    mine = tl.load(destination + node[:, None] * width + column[None, :], mask=valid[:, None] & inside, other=0.0).to(
-        tl.float32
-    )
+        w3 = _weight(weight3, dtype, width, A, B)
+    mine = _tile(destination, node, valid, width, A, B)
     own = tl.zeros([N], tl.float32)
     sharpness = tl.zeros([N], tl.float32)
     if attend:
@@ -164,55 +266,77 @@ def _forward_kernel(
         seed = tl.load(seeds).to(tl.uint32)
     top = tl.full([N], _LOW, tl.float32)
     total = tl.zeros([N], tl.float32)
-    sums = tl.zeros([N, H], tl.float32)
+    sums = _zeros(N, A, B)
     for slot in range(degree):
         j, real = _neighbor(table, there, node, valid, slot, degree, masked)
-        s = tl.load(source + j[:, None] * width + column[None, :], mask=real[:, None] & inside, other=0.0)
-        x = _narrow(tl.maximum(s.to(tl.float32) + mine, 0.0), dtype)
-        x = _layer(x, w1, b1, straight and depth == 1, precision)
+        x = _begin(_tile(source, j, real, width, A, B), mine, dtype, B)
+        x = _layer(x, w1, bias1, straight and depth == 1, precision, width, A, B)
         if depth > 1:
-            x = _layer(_narrow(x, dtype), w2, b2, straight and depth == 2, precision)
+            x = _layer(_half(x, dtype, B), w2, bias2, straight and depth == 2, precision, width, A, B)
         if depth > 2:
-            x = _layer(_narrow(x, dtype), w3, b3, straight, precision)
+            x = _layer(_half(x, dtype, B), w3, bias3, straight, precision, width, A, B)
         if dropped:
-            x = tl.where(_keep(seed, node * degree + slot, column, threshold), x * rescale, 0.0)
+            x = _drop(x, seed, node * degree + slot, threshold, rescale, A, B)
         if attend:
             raw = tl.load(source_logit + j, mask=real, other=0.0).to(tl.float32) + own
             raw = tl.where(raw < 0, raw * _SLOPE, raw) * sharpness
             above = tl.maximum(top, tl.where(real, raw, _LOW))
             weight = tl.exp(tl.where(real, raw - above, _LOW))
             faded = tl.exp(top - above)
-            sums = sums * faded[:, None] + weight[:, None] * x
+            sums = (
+                sums[0] * faded[:, None] + weight[:, None] * x[0],
+                sums[1] * faded[:, None] + weight[:, None] * x[1],
+            )
             total = total * faded + weight
             top = above
         else:
-            sums += tl.where(real[:, None], x, 0.0)
-            total += tl.where(real, 1.0, 0.0)
+            weight = tl.where(real, 1.0, 0.0)
+            sums = sums[0] + weight[:, None] * x[0], sums[1] + weight[:, None] * x[1]
+            total += weight
     some = tl.where(total > 0, total, 1.0)
-    tl.store(
-        heard + node[:, None] * width + column[None, :],
-        _narrow(sums / some[:, None], dtype),
-        mask=valid[:, None] & inside,
-    )
+    _store_tile(heard, node, valid, (sums[0] / some[:, None], sums[1] / some[:, None]), width, dtype, A, B)
     # For equal shares: the log of how many there are, with logits of zero.
     tl.store(lse + node, tl.where(total > 0, top, 0.0) + tl.log(some) if attend else tl.log(some), mask=valid)
 
 
 @triton.jit
-def _back(dz, x, w, d_w, d_b, dtype: tl.constexpr, precision: tl.constexpr):
-    """One layer back: of the gradient at its output, its weights' gradients so far and the gradient at its input `x`, which is a relu's output."""
-    d_w += _multiply(tl.trans(dz), x, precision)
-    d_b += tl.sum(dz.to(tl.float32), 0)
-    dx = _multiply(dz, w, precision)
-    return _narrow(tl.where(x > 0, dx, 0.0), dtype), d_w, d_b
+def _back(dz, x, w, sums, dtype: tl.constexpr, precision: tl.constexpr, B: tl.constexpr):
+    """One layer back, from the gradient at its output: that at its input `x`, which is a relu's output, and the sums so far of the gradients of its weight and
+    bias."""
+    aa = sums[0] + _multiply(tl.trans(dz[0]), x[0], precision)
+    bias = sums[4] + tl.sum(dz[0].to(tl.float32), 0)
+    dx = _multiply(dz[0], w[0], precision)
+    if B:
+        ab = sums[1] + _multiply(tl.trans(dz[0]), x[1], precision)
+        ba = sums[2] + _multiply(tl.trans(dz[1]), x[0], precision)
+        bb = sums[3] + _multiply(tl.trans(dz[1]), x[1], precision)
+        dx += _multiply(dz[1], w[2], precision)
+        other = _multiply(dz[0], w[1], precision) + _multiply(dz[1], w[3], precision)
+        before = (
+            _narrow(tl.where(x[0] > 0, dx, 0.0), dtype),
+            _narrow(tl.where(x[1] > 0, other, 0.0), dtype),
+        )
+        return before, (aa, ab, ba, bb, bias, sums[5] + tl.sum(dz[1].to(tl.float32), 0))
+    else:
+        before = _narrow(tl.where(x[0] > 0, dx, 0.0), dtype)
+        return (before, before), (aa, aa, aa, aa, bias, bias)
 
 
 @triton.jit
-def _store_weights(target, d_w, d_b, column, width: tl.constexpr):
-    inside = column < width
-    both = inside[:, None] & inside[None, :]
-    tl.store(target + column[:, None] * width + column[None, :], d_w, mask=both)
-    tl.store(target + width * width + column, d_b, mask=inside)
+def _store_weight(target, sums, width: tl.constexpr, A: tl.constexpr, B: tl.constexpr):
+    """The gradient of a weight, and behind it that of its bias."""
+    first = tl.arange(0, A)
+    in_a = first < width
+    behind = target + width * width
+    tl.store(target + first[:, None] * width + first[None, :], sums[0], mask=in_a[:, None] & in_a[None, :])
+    tl.store(behind + first, sums[4], mask=in_a)
+    if B:
+        second = A + tl.arange(0, B)
+        in_b = second < width
+        tl.store(target + first[:, None] * width + second[None, :], sums[1], mask=in_a[:, None] & in_b[None, :])
+        tl.store(target + second[:, None] * width + first[None, :], sums[2], mask=in_b[:, None] & in_a[None, :])
+        tl.store(target + second[:, None] * width + second[None, :], sums[3], mask=in_b[:, None] & in_b[None, :])
+        tl.store(behind + second, sums[5], mask=in_b)
 
 
 @triton.jit
@@ -254,55 +378,50 @@ def _backward_kernel(
     dropped: tl.constexpr,
     precision: tl.constexpr,
     N: tl.constexpr,
-    H: tl.constexpr,
+    A: tl.constexpr,
+    B: tl.constexpr,
 ):
     """Gradients of weights, summed over the program's tiles of nodes `first` to `last`; of destinations and their logits; and, for the sum over readers, of each
     edge's s_j + d_i (`d_edges`) and g . x_L (`along`), with g . y of each node (`dots`)."""
     program = tl.program_id(0).to(tl.int64)
-    column = tl.arange(0, H)
-    inside = (column < width)[None, :]
     dtype = source.dtype.element_ty
-    w1, b1 = _weights(weight1, bias1, column, width, H, dtype)
-    d_w1 = tl.zeros([H, H], tl.float32)
-    d_b1 = tl.zeros([H], tl.float32)
+    w1 = _weight(weight1, dtype, width, A, B)
+    sums1 = _no_weight(A, B)
     if depth > 1:
-        w2, b2 = _weights(weight2, bias2, column, width, H, dtype)
-        d_w2 = tl.zeros([H, H], tl.float32)
-        d_b2 = tl.zeros([H], tl.float32)
+        w2 = _weight(weight2, dtype, width, A, B)
+        sums2 = _no_weight(A, B)
     if depth > 2:
-        w3, b3 = _weights(weight3, bias3, column, width, H, dtype)
-        d_w3 = tl.zeros([H, H], tl.float32)
-        d_b3 = tl.zeros([H], tl.float32)
+        w3 = _weight(weight3, dtype, width, A, B)
+        sums3 = _no_weight(A, B)
     if dropped:
         seed = tl.load(seeds).to(tl.uint32)
     tile = program
     while tile < tiles:
         node = first + tile * N + tl.arange(0, N)
         valid = node < last
-        place = node[:, None] * width + column[None, :]
-        mine = tl.load(destination + place, mask=valid[:, None] & inside, other=0.0).to(tl.float32)
-        d = tl.load(d_heard + place, mask=valid[:, None] & inside, other=0.0).to(tl.float32)
         level = tl.load(lse + node, mask=valid, other=0.0)
         own = tl.zeros([N], tl.float32)
         sharpness = tl.zeros([N], tl.float32)
         if attend:
             own = tl.load(logit + node, mask=valid, other=0.0).to(tl.float32)
             sharpness = tl.load(scale + node, mask=valid, other=0.0)
-        d_mine = tl.zeros([N, H], tl.float32)
+        d_mine = _zeros(N, A, B)
         dot = tl.zeros([N], tl.float32)
         steep = tl.zeros([N], tl.float32)
         d_own = tl.zeros([N], tl.float32)
         for slot in range(degree):
             j, real = _neighbor(table, there, node, valid, slot, degree, masked)
-            s = tl.load(source + j[:, None] * width + column[None, :], mask=real[:, None] & inside, other=0.0)
-            x0 = _narrow(tl.maximum(s.to(tl.float32) + mine, 0.0), dtype)
-            x = _layer(x0, w1, b1, straight and depth == 1, precision)
+            entry = node * degree + slot
+            # What stays the same for all slots is read anew all the same: registers are scarce here.
+            mine = _tile(destination, node, valid, width, A, B)
+            x0 = _begin(_tile(source, j, real, width, A, B), mine, dtype, B)
+            x = _layer(x0, w1, bias1, straight and depth == 1, precision, width, A, B)
             if depth > 1:
-                x1 = _narrow(x, dtype)
-                x = _layer(x1, w2, b2, straight and depth == 2, precision)
+                x1 = _half(x, dtype, B)
+                x = _layer(x1, w2, bias2, straight and depth == 2, precision, width, A, B)
             if depth > 2:
-                x2 = _narrow(x, dtype)
-                x = _layer(x2, w3, b3, straight, precision)
+                x2 = _half(x, dtype, B)
+                x = _layer(x2, w3, bias3, straight, precision, width, A, B)
             raw = tl.zeros([N], tl.float32)
             slope = sharpness
             if attend:
@@ -310,42 +429,42 @@ def _backward_kernel(
                 slope = tl.where(raw < 0, sharpness * _SLOPE, sharpness)
                 raw = raw * slope
             weight = tl.exp(tl.where(real, raw - level, _LOW))
-            entry = node * degree + slot
-            g = d
+            g = _tile(d_heard, node, valid, width, A, B)
+            g = g[0].to(tl.float32), g[1].to(tl.float32)
             if dropped:
-                g = tl.where(_keep(seed, entry, column, threshold), d * rescale, 0.0)
+                g = _drop(g, seed, entry, threshold, rescale, A, B)
             if attend:
-                share = tl.sum(g * x, 1)
+                share = tl.sum(g[0] * x[0], 1)
+                if B:
+                    share += tl.sum(g[1] * x[1], 1)
                 tl.store(along + entry - first * degree, share, mask=real)
                 share = weight * share
                 dot += share
                 d_own += slope * share
                 steep += weight * slope
-            dz = weight[:, None] * g
+            dz = weight[:, None] * g[0], weight[:, None] * g[1]
             if not straight:
-                dz = tl.where(x > 0, dz, 0.0)
-            dz = _narrow(dz, dtype)
+                dz = tl.where(x[0] > 0, dz[0], 0.0), tl.where(x[1] > 0, dz[1], 0.0)
+            dz = _half(dz, dtype, B)
             if depth > 2:
-                dz, d_w3, d_b3 = _back(dz, x2, w3, d_w3, d_b3, dtype, precision)
+                dz, sums3 = _back(dz, x2, w3, sums3, dtype, precision, B)
             if depth > 1:
-                dz, d_w2, d_b2 = _back(dz, x1, w2, d_w2, d_b2, dtype, precision)
-            dz, d_w1, d_b1 = _back(dz, x0, w1, d_w1, d_b1, dtype, precision)
-            d_mine += dz.to(tl.float32)
-            tl.store(
-                d_edges + (entry - first * degree)[:, None] * width + column[None, :], dz, mask=valid[:, None] & inside
-            )
-        tl.store(d_destination + place, _narrow(d_mine, dtype), mask=valid[:, None] & inside)
+                dz, sums2 = _back(dz, x1, w2, sums2, dtype, precision, B)
+            dz, sums1 = _back(dz, x0, w1, sums1, dtype, precision, B)
+            d_mine = d_mine[0] + dz[0].to(tl.float32), d_mine[1] + dz[1].to(tl.float32)
+            _store_tile(d_edges, entry - first * degree, valid, dz, width, dtype, A, B)
+        _store_tile(d_destination, node, valid, d_mine, width, dtype, A, B)
         if attend:
             tl.store(d_logit + node, d_own - dot * steep, mask=valid)
             tl.store(dots + node, dot, mask=valid)
         tile += programs
     size: tl.constexpr = width * width + width
     target = d_weights + program * depth * size
-    _store_weights(target, d_w1, d_b1, column, width)
+    _store_weight(target, sums1, width, A, B)
     if depth > 1:
-        _store_weights(target + size, d_w2, d_b2, column, width)
+        _store_weight(target + size, sums2, width, A, B)
     if depth > 2:
-        _store_weights(target + 2 * size, d_w3, d_b3, column, width)
+        _store_weight(target + 2 * size, sums3, width, A, B)
 
 
 @triton.jit
@@ -433,9 +552,9 @@ class _Chain(torch.autograd.Function):
             "masked": neighbors.mask is not None,
             "dropped": seed is not None,
             "precision": _precision(),
-            "H": max(16, power(width)),
+            **_blocks(width),
         }
-        ctx.drop = _drop(dropout)
+        ctx.drop = _odds(dropout)
         if nodes:
             _forward_kernel[(triton.cdiv(nodes, _ROWS),)](
                 source, destination, *logits, *_padded(layers), neighbors.source, neighbors.mask, seed, heard, lse, nodes, *ctx.drop,
@@ -478,7 +597,7 @@ class _Chain(torch.autograd.Function):
             readers, starts = part.readers
             _reader_kernel[(len(source),)](
                 *logits, readers, starts, neighbors.mask, lse, dots, along, d_edges, d_source, d_source_logit, first, len(readers),
-                len(source), degree, width, attend=attend, masked=how["masked"], H=how["H"], num_warps=1,
+                len(source), degree, width, attend=attend, masked=how["masked"], H=power(width), num_warps=1,
             )  # fmt: skip
         given: list[Tensor] = []
         for weights in d_layers:
@@ -542,12 +661,20 @@ def kept(seed: Tensor, entries: int, width: int, dropout: float) -> Tensor:
 
     row = mix(torch.arange(entries, device=seed.device) ^ seed)
     column = (torch.arange(width, device=seed.device) * 0x9E3779B1) & whole
-    return mix(row.unsqueeze(1) ^ column) >= _drop(dropout)[0]
+    return mix(row.unsqueeze(1) ^ column) >= _odds(dropout)[0]
 
 
-def _drop(dropout: float) -> tuple[int, float]:
+def _odds(dropout: float) -> tuple[int, float]:
     """The threshold below which 32 random bits say that an element is dropped, and by how much the others grow."""
     return round(dropout * (1 << 32)), 1 / (1 - dropout)
+
+
+def _blocks(width: int) -> dict[str, int]:
+    """Rows in blocks of columns that Triton knows, powers of two: 96 is 64 and 32, where 128 would be half as many again to compute. One block where
+    that is no more."""
+    a = max(16, power(width + 1) // 2)
+    b = max(16, power(width - a)) if width > a else 0
+    return {"A": a, "B": b} if a + b < power(width) else {"A": max(16, power(width)), "B": 0}
 
 
 def _processors(device: torch.device) -> int:
