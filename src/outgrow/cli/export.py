@@ -41,13 +41,13 @@ def command(dataset: str, format: str | None, limit: int | None, out: str | None
     count = min(len(data), limit or len(data))
     from outgrow.cli.terminal import track
 
-    with track("Exporting", count, beside_output=out is None) as advance:
+    with track("Exporting", count, beside_output=out in (None, "-")) as advance:
         lines = _csv(data, count) if chosen == "csv" else _jsonl(data, count)
         text = io.StringIO()
         for done, line in enumerate(lines):
             text.write(line)
             advance(done)
-    if out is None:
+    if out in (None, "-"):
         sys.stdout.write(text.getvalue())
     else:
         write_whole(out, text.getvalue())

@@ -141,7 +141,7 @@ def command(
     with stream(out) if out is not None else contextlib.nullcontext(sys.stdout) as sink:
         if trace is not None:
             _draw_trace(solver, instances[0], trace)
-        with track("Solving", len(instances), beside_output=out is None) as advance:
+        with track("Solving", len(instances), beside_output=out in (None, "-")) as advance:
             for answer in solver.solve_all(instances, progress=advance):
                 tally.add(answer)
                 if as_json:

@@ -19,7 +19,7 @@ __all__ = ["Chains"]
 
 _FIRST = 16  # clues taken away at a time, to begin with
 # Clues go in the order of random numbers from 0 to 1. To those of givens a number from this range is added, one for each board: so boards of 9x9 have
-# from 4 givens and 45 signs to 27 and 7. Those of Unequal, a program that makes boards of this kind, lie between (some 9 and 37).
+# from 4 givens and 45 signs to 27 and 7. Those of Unequal, a program that makes boards of this kind, lie between (some 10 and 36).
 _LATE = (-1.0, 0.25)
 
 

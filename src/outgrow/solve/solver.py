@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from numbers import Integral
+from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,7 +108,7 @@ class Solver:
             raise OutgrowError(f"{steps} steps; 1 to {_MAX_STEPS:,} are possible")
         if restarts is not None and not (_is_whole(restarts) and 0 <= restarts < _MAX_STEPS):
             raise OutgrowError(f"{restarts} restarts; 0 to {_MAX_STEPS - 1:,} are possible")
-        if not isinstance(seconds, int | float) or math.isnan(seconds) or seconds < 0:
+        if not isinstance(seconds, Real) or math.isnan(seconds) or seconds < 0:
             raise OutgrowError(f"{seconds} seconds for the exact solver; a number from 0 on is possible")
         if weights is not None and model is not None:
             raise OutgrowError("weights are of one model already: name weights or a model, not both")
@@ -318,8 +318,10 @@ class Solver:
         """Whether only the exact solver can take it."""
         from outgrow.solve.neural import too_large
 
+        if too_large(instance):
+            return True
         most = self.network_for(instance).model.max_values
-        return (most is not None and instance.size > most) or bool(too_large(instance))
+        return most is not None and instance.size > most
 
     def _finish(self, answer: Answer) -> Answer:
         """What the exact solver adds, where it was asked to."""

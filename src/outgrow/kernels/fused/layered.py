@@ -34,6 +34,7 @@ from torch.nn import functional
 
 from outgrow.kernels import reference
 from outgrow.kernels.fused.blocks import power
+from outgrow.kernels.fused.edges import _LOW, _SLOPE, _neighbor, _row
 from outgrow.kernels.neighbors import Neighbors
 from outgrow.kernels.reference import Layer
 
@@ -41,8 +42,6 @@ __all__ = ["average_layered", "kept", "layers_fit"]
 
 _MAX_LAYERS = 3  # in the chain: their weights, and the gradients of these, are held at once
 _MAX_WIDTH = 128
-_LOW = tl.constexpr(-1e30)  # below every logit, and finite: differences of two stay numbers
-_SLOPE = tl.constexpr(0.01)  # of leaky_relu below zero
 _INTERPRETED = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1")
 _ROWS = 16 if _INTERPRETED.value else 64  # nodes of a tile: at least what a matrix product takes
 _PART = 1 << 21  # entries of a table whose dz_0 is written at a time: 0.4 GB of 96 numbers in half precision
@@ -203,16 +202,6 @@ def _drop(x, seed, entry, threshold, rescale, A: tl.constexpr, B: tl.constexpr):
         return a, tl.where(_keep(seed, entry, A + tl.arange(0, B), threshold), x[1] * rescale, 0.0)
     else:
         return a, a
-
-
-@triton.jit
-def _neighbor(table, there, node, valid, slot, degree, masked: tl.constexpr):
-    """The so-manieth in-neighbor of each node, and whether it has one."""
-    place = node * degree + slot
-    real = valid
-    if masked:
-        real = real & (tl.load(there + place, mask=real, other=0) != 0)
-    return tl.load(table + place, mask=real, other=0), real
 
 
 @triton.jit
@@ -690,7 +679,3 @@ def _padded(layers: Sequence[Tensor]) -> list[Tensor | None]:
 def _precision() -> str:
     """Of products in single precision; operands in half precision have no choice."""
     return "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
-
-
-def _row(logits: Tensor | None) -> Tensor | None:
-    return None if logits is None else logits.contiguous()
