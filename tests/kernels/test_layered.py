@@ -123,3 +123,27 @@ def test_dropout_keeps_the_right_share_and_another_one_with_another_seed() -> No
         assert float(kept.float().mean(0).std()) < 0.015  # every column, and every row
         assert float(kept.float().mean(1).std()) < 0.045
     assert abs(float((one == other).float().mean()) - 0.82) < 0.006
+
+
+@TYPES
+def test_nothing_is_computed_with_that_was_not_written(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
+    """Fresh memory may hold anything, signaling NaN included: arithmetic with those warns in the interpreter, even where it is masked away."""
+    signaling = {torch.float32: (torch.int32, 0x7F800001), torch.bfloat16: (torch.int16, 0x7F81)}
+
+    def poison(tensor: Tensor) -> Tensor:
+        if tensor.dtype in signaling:
+            kind, bits = signaling[tensor.dtype]
+            tensor.view(kind).fill_(bits)
+        return tensor
+
+    new_empty, empty_like = Tensor.new_empty, torch.empty_like
+    monkeypatch.setattr(Tensor, "new_empty", lambda self, *shape, **more: poison(new_empty(self, *shape, **more)))
+    monkeypatch.setattr(torch, "empty_like", lambda tensor, **more: poison(empty_like(tensor, **more)))
+    torch.manual_seed(0)
+    sources, rows = EDGES["any degree"]
+    neighbors = make_neighbors(rows, sources, spare=2)
+    leaves = [t.to(dtype).requires_grad_() for t in numbers((sources, 8), (len(rows), 8), (sources,), (len(rows),))]
+    layers = in_pairs([t.to(dtype) for _ in range(3) for t in numbers((8, 8), (8,))])
+    heard = layered.average_layered(*leaves[:2], neighbors, layers, logits=(leaves[2], leaves[3]))
+    for gradient in (heard, *torch.autograd.grad(heard.float().square().sum(), leaves)):
+        assert gradient.isfinite().all()

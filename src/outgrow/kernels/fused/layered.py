@@ -426,7 +426,7 @@ def _backward_kernel(
                 share = tl.sum(g[0] * x[0], 1)
                 if B:
                     share += tl.sum(g[1] * x[1], 1)
-                tl.store(along + entry - first * degree, share, mask=real)
+                tl.store(along + entry - first * degree, share, mask=valid)
                 share = weight * share
                 dot += share
                 d_own += slope * share
