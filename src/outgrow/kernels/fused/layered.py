@@ -44,6 +44,11 @@ _MAX_LAYERS = 3  # in the chain: their weights, and the gradients of these, are 
 _MAX_WIDTH = 128
 _INTERPRETED = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1")
 _ROWS = 16 if _INTERPRETED.value else 64  # nodes of a tile: at least what a matrix product takes
+_ENTRIES = 16 if _INTERPRETED.value else 64  # of a tile of edges whose share of a weight's gradient is one product
+_READERS = 8
+_FORWARD: dict[str, Any] = {"num_warps": 4, "num_stages": 2}
+_EDGE: dict[str, Any] = {"num_warps": 4, "num_stages": 1}
+_WEIGHT: dict[str, Any] = {"num_warps": 8, "num_stages": 3}
 _PART = 1 << 21  # entries of a table whose dz_0 is written at a time: 0.4 GB of 96 numbers in half precision
 
 
@@ -59,9 +64,10 @@ def _mix(bits):
 
 @triton.jit
 def _keep(seed, entry, column, threshold):
-    """Which elements of the messages of these entries stay."""
-    row = _mix(entry.to(tl.uint32) ^ seed)
-    return _mix(row[:, None] ^ (column.to(tl.uint32) * 0x9E3779B1)[None, :]) >= threshold.to(tl.uint32)
+    """Which elements of the messages of these entries stay: of two hashes of an entry, one meets the column, and the product with the other decides."""
+    row = _mix(_mix(entry.to(tl.uint32)) ^ seed)
+    odd = _mix(row + 0x9E3779B9) | 1
+    return (row[:, None] ^ (column.to(tl.uint32) * 0x9E3779B1)[None, :]) * odd[:, None] >= threshold.to(tl.uint32)
 
 
 @triton.jit
@@ -141,18 +147,6 @@ def _zeros(rows: tl.constexpr, A: tl.constexpr, B: tl.constexpr):
 
 
 @triton.jit
-def _no_weight(A: tl.constexpr, B: tl.constexpr):
-    """What gradients of a weight and a bias begin with."""
-    aa = tl.zeros([A, A], tl.float32)
-    a = tl.zeros([A], tl.float32)
-    if B:
-        ab = tl.zeros([A, B], tl.float32)
-        return aa, ab, tl.zeros([B, A], tl.float32), tl.zeros([B, B], tl.float32), a, tl.zeros([B], tl.float32)
-    else:
-        return aa, aa, aa, aa, a, a
-
-
-@triton.jit
 def _begin(s, mine, dtype: tl.constexpr, B: tl.constexpr):
     """x_0 = relu(s + d)."""
     a = _narrow(tl.maximum(s[0].to(tl.float32) + mine[0].to(tl.float32), 0.0), dtype)
@@ -195,11 +189,16 @@ def _half(x, dtype: tl.constexpr, B: tl.constexpr):
 
 
 @triton.jit
-def _drop(x, seed, entry, threshold, rescale, A: tl.constexpr, B: tl.constexpr):
-    """What dropout leaves of messages, or of their gradients."""
-    a = tl.where(_keep(seed, entry, tl.arange(0, A), threshold), x[0] * rescale, 0.0)
+def _drop(x, seed, entry, threshold, still, rows: tl.constexpr, A: tl.constexpr, B: tl.constexpr):
+    """What dropout leaves of messages, or of their gradients, before it makes up for the others. `still` is 0, which the compiler must not know: it would keep
+    hashes of columns in registers."""
+    first = tl.arange(0, A) + still
+    none = _narrow(tl.zeros([rows, A], tl.float32), x[0].dtype)
+    a = tl.where(_keep(seed, entry, first, threshold), x[0], none)
     if B:
-        return a, tl.where(_keep(seed, entry, A + tl.arange(0, B), threshold), x[1] * rescale, 0.0)
+        second = A + tl.arange(0, B) + still
+        none = _narrow(tl.zeros([rows, B], tl.float32), x[1].dtype)
+        return a, tl.where(_keep(seed, entry, second, threshold), x[1], none)
     else:
         return a, a
 
@@ -265,7 +264,7 @@ def _forward_kernel(
         if depth > 2:
             x = _layer(_half(x, dtype, B), w3, bias3, straight, precision, width, A, B)
         if dropped:
-            x = _drop(x, seed, node * degree + slot, threshold, rescale, A, B)
+            x = _drop(x, seed, node * degree + slot, threshold, 0, N, A, B)
         if attend:
             raw = tl.load(source_logit + j, mask=real, other=0.0).to(tl.float32) + own
             raw = tl.where(raw < 0, raw * _SLOPE, raw) * sharpness
@@ -283,53 +282,56 @@ def _forward_kernel(
             sums = sums[0] + weight[:, None] * x[0], sums[1] + weight[:, None] * x[1]
             total += weight
     some = tl.where(total > 0, total, 1.0)
-    _store_tile(heard, node, valid, (sums[0] / some[:, None], sums[1] / some[:, None]), width, dtype, A, B)
+    share = rescale / some
+    _store_tile(heard, node, valid, (sums[0] * share[:, None], sums[1] * share[:, None]), width, dtype, A, B)
     # For equal shares: the log of how many there are, with logits of zero.
     tl.store(lse + node, tl.where(total > 0, top, 0.0) + tl.log(some) if attend else tl.log(some), mask=valid)
 
 
 @triton.jit
-def _back(dz, x, w, sums, dtype: tl.constexpr, precision: tl.constexpr, B: tl.constexpr):
-    """One layer back, from the gradient at its output: that at its input `x`, which is a relu's output, and the sums so far of the gradients of its weight and
-    bias."""
-    aa = sums[0] + _multiply(tl.trans(dz[0]), x[0], precision)
-    bias = sums[4] + tl.sum(dz[0].to(tl.float32), 0)
-    dx = _multiply(dz[0], w[0], precision)
-    if B:
-        ab = sums[1] + _multiply(tl.trans(dz[0]), x[1], precision)
-        ba = sums[2] + _multiply(tl.trans(dz[1]), x[0], precision)
-        bb = sums[3] + _multiply(tl.trans(dz[1]), x[1], precision)
-        dx += _multiply(dz[1], w[2], precision)
-        other = _multiply(dz[0], w[1], precision) + _multiply(dz[1], w[3], precision)
-        before = (
-            _narrow(tl.where(x[0] > 0, dx, 0.0), dtype),
-            _narrow(tl.where(x[1] > 0, other, 0.0), dtype),
-        )
-        return before, (aa, ab, ba, bb, bias, sums[5] + tl.sum(dz[1].to(tl.float32), 0))
-    else:
-        before = _narrow(tl.where(x[0] > 0, dx, 0.0), dtype)
-        return (before, before), (aa, aa, aa, aa, bias, bias)
-
-
-@triton.jit
-def _store_weight(target, sums, width: tl.constexpr, A: tl.constexpr, B: tl.constexpr):
-    """The gradient of a weight, and behind it that of its bias."""
+def _bias(bias, width: tl.constexpr, A: tl.constexpr, B: tl.constexpr):
+    """A layer's bias as a row of a tile."""
     first = tl.arange(0, A)
-    in_a = first < width
-    behind = target + width * width
-    tl.store(target + first[:, None] * width + first[None, :], sums[0], mask=in_a[:, None] & in_a[None, :])
-    tl.store(behind + first, sums[4], mask=in_a)
+    a = tl.load(bias + first, mask=first < width, other=0.0).to(tl.float32)[None, :]
     if B:
         second = A + tl.arange(0, B)
-        in_b = second < width
-        tl.store(target + first[:, None] * width + second[None, :], sums[1], mask=in_a[:, None] & in_b[None, :])
-        tl.store(target + second[:, None] * width + first[None, :], sums[2], mask=in_b[:, None] & in_a[None, :])
-        tl.store(target + second[:, None] * width + second[None, :], sums[3], mask=in_b[:, None] & in_b[None, :])
-        tl.store(behind + second, sums[5], mask=in_b)
+        return a, tl.load(bias + second, mask=second < width, other=0.0).to(tl.float32)[None, :]
+    else:
+        return a, a
 
 
 @triton.jit
-def _backward_kernel(
+def _along(x, y, B: tl.constexpr):
+    """The product of each row with the other's."""
+    found = tl.sum(x[0].to(tl.float32) * y[0], 1)
+    if B:
+        found += tl.sum(x[1].to(tl.float32) * y[1], 1)
+    return found
+
+
+@triton.jit
+def _through(dz, w, precision: tl.constexpr, B: tl.constexpr):
+    """The gradient at a layer's input, before its relu, from that at its output."""
+    a = _multiply(dz[0], w[0], precision)
+    if B:
+        a += _multiply(dz[1], w[2], precision)
+        return a, _multiply(dz[0], w[1], precision) + _multiply(dz[1], w[3], precision)
+    else:
+        return a, a
+
+
+@triton.jit
+def _alive(dx, x, dtype: tl.constexpr, B: tl.constexpr):
+    """What of it gets through the relu whose output is `x`."""
+    a = _narrow(tl.where(x[0] > 0, dx[0], 0.0), dtype)
+    if B:
+        return a, _narrow(tl.where(x[1] > 0, dx[1], 0.0), dtype)
+    else:
+        return a, a
+
+
+@triton.jit
+def _edge_kernel(
     source,
     destination,
     source_logit,
@@ -350,12 +352,13 @@ def _backward_kernel(
     d_logit,
     dots,
     along,
+    factors,
     d_edges,
-    d_weights,
+    saved,
     first,
     last,
-    tiles,
-    programs,
+    room,
+    zero,
     threshold,
     rescale,
     degree: tl.constexpr,
@@ -370,90 +373,200 @@ def _backward_kernel(
     A: tl.constexpr,
     B: tl.constexpr,
 ):
-    """Gradients of weights, summed over the program's tiles of nodes `first` to `last`; of destinations and their logits; and, for the sum over readers, of each
-    edge's s_j + d_i (`d_edges`) and g . x_L (`along`), with g . y of each node (`dots`)."""
-    program = tl.program_id(0).to(tl.int64)
+    """Gradients of destinations `first` to `last` and their logits; for the sum over readers, of each edge's s_j + d_i (`d_edges`), its weight's (`along`) and
+    g . y of each node (`dots`); and for those of weights, x_l and dz_l of each edge (`saved`, `room` entries each)."""
+    tile = tl.program_id(0).to(tl.int64)
     dtype = source.dtype.element_ty
+    node = first + tile * N + tl.arange(0, N)
+    valid = node < last
     w1 = _weight(weight1, dtype, width, A, B)
-    sums1 = _no_weight(A, B)
     if depth > 1:
         w2 = _weight(weight2, dtype, width, A, B)
-        sums2 = _no_weight(A, B)
     if depth > 2:
         w3 = _weight(weight3, dtype, width, A, B)
-        sums3 = _no_weight(A, B)
     if dropped:
         seed = tl.load(seeds).to(tl.uint32)
-    tile = program
-    while tile < tiles:
-        node = first + tile * N + tl.arange(0, N)
-        valid = node < last
-        level = tl.load(lse + node, mask=valid, other=0.0)
-        own = tl.zeros([N], tl.float32)
-        sharpness = tl.zeros([N], tl.float32)
+    level = tl.load(lse + node, mask=valid, other=0.0)
+    own = tl.zeros([N], tl.float32)
+    sharpness = tl.zeros([N], tl.float32)
+    if attend:
+        own = tl.load(logit + node, mask=valid, other=0.0).to(tl.float32)
+        sharpness = tl.load(scale + node, mask=valid, other=0.0)
+    d_mine = _zeros(N, A, B)
+    dot = tl.zeros([N], tl.float32)
+    steep = tl.zeros([N], tl.float32)
+    d_own = tl.zeros([N], tl.float32)
+    size = room.to(tl.int64) * width
+    for slot in range(degree):
+        still = slot * zero
+        j, real = _neighbor(table, there, node, valid, slot, degree, masked)
+        entry = (node - first) * degree + slot
+        mine = _tile(destination, node, valid, width, A, B)
+        x0 = _begin(_tile(source, j, real, width, A, B), mine, dtype, B)
+        x = x0
+        if depth > 1:
+            x1 = _half(_layer(x0, w1, bias1 + still, False, precision, width, A, B), dtype, B)
+            _store_tile(saved, entry, valid, x1, width, dtype, A, B)
+            x = x1
+        if depth > 2:
+            x2 = _half(_layer(x1, w2, bias2 + still, False, precision, width, A, B), dtype, B)
+            _store_tile(saved + size, entry, valid, x2, width, dtype, A, B)
+            x = x2
+        raw = tl.zeros([N], tl.float32)
+        slope = sharpness
         if attend:
-            own = tl.load(logit + node, mask=valid, other=0.0).to(tl.float32)
-            sharpness = tl.load(scale + node, mask=valid, other=0.0)
-        d_mine = _zeros(N, A, B)
-        dot = tl.zeros([N], tl.float32)
-        steep = tl.zeros([N], tl.float32)
-        d_own = tl.zeros([N], tl.float32)
-        for slot in range(degree):
-            j, real = _neighbor(table, there, node, valid, slot, degree, masked)
-            entry = node * degree + slot
-            # What stays the same for all slots is read anew all the same: registers are scarce here.
-            mine = _tile(destination, node, valid, width, A, B)
-            x0 = _begin(_tile(source, j, real, width, A, B), mine, dtype, B)
-            x = _layer(x0, w1, bias1, straight and depth == 1, precision, width, A, B)
-            if depth > 1:
-                x1 = _half(x, dtype, B)
-                x = _layer(x1, w2, bias2, straight and depth == 2, precision, width, A, B)
-            if depth > 2:
-                x2 = _half(x, dtype, B)
-                x = _layer(x2, w3, bias3, straight, precision, width, A, B)
-            raw = tl.zeros([N], tl.float32)
-            slope = sharpness
+            raw = tl.load(source_logit + j, mask=real, other=0.0).to(tl.float32) + own
+            slope = tl.where(raw < 0, sharpness * _SLOPE, sharpness)
+            raw = raw * slope
+        weight = tl.exp(tl.where(real, raw - level, _LOW))
+        g = _tile(d_heard, node, valid, width, A, B)
+        share = tl.zeros([N], tl.float32)
+        if dropped:
+            g = _drop(g, seed, node * degree + slot, threshold, still, N, A, B)
+        if depth == 1:
+            w, bias = w1, bias1 + still
+        elif depth == 2:
+            w, bias = w2, bias2 + still
+        else:
+            w, bias = w3, bias3 + still
+        if straight:
+            dz = _through(g, w, precision, B)
             if attend:
-                raw = tl.load(source_logit + j, mask=real, other=0.0).to(tl.float32) + own
-                slope = tl.where(raw < 0, sharpness * _SLOPE, sharpness)
-                raw = raw * slope
-            weight = tl.exp(tl.where(real, raw - level, _LOW))
-            g = _tile(d_heard, node, valid, width, A, B)
-            g = g[0].to(tl.float32), g[1].to(tl.float32)
-            if dropped:
-                g = _drop(g, seed, entry, threshold, rescale, A, B)
+                share = _along(dz, x, B) + _along(g, _bias(bias, width, A, B), B)
+                share *= rescale
+            factor = weight * rescale
+            tl.store(factors + entry, factor, mask=valid)
+            dz = dz[0] * factor[:, None], dz[1] * factor[:, None]
+        else:
+            y = _layer(x, w, bias, False, precision, width, A, B)
             if attend:
-                share = tl.sum(g[0] * x[0], 1)
-                if B:
-                    share += tl.sum(g[1] * x[1], 1)
-                tl.store(along + entry - first * degree, share, mask=valid)
-                share = weight * share
-                dot += share
-                d_own += slope * share
-                steep += weight * slope
-            dz = weight[:, None] * g[0], weight[:, None] * g[1]
-            if not straight:
-                dz = tl.where(x[0] > 0, dz[0], 0.0), tl.where(x[1] > 0, dz[1], 0.0)
-            dz = _half(dz, dtype, B)
-            if depth > 2:
-                dz, sums3 = _back(dz, x2, w3, sums3, dtype, precision, B)
-            if depth > 1:
-                dz, sums2 = _back(dz, x1, w2, sums2, dtype, precision, B)
-            dz, sums1 = _back(dz, x0, w1, sums1, dtype, precision, B)
-            d_mine = d_mine[0] + dz[0].to(tl.float32), d_mine[1] + dz[1].to(tl.float32)
-            _store_tile(d_edges, entry - first * degree, valid, dz, width, dtype, A, B)
-        _store_tile(d_destination, node, valid, d_mine, width, dtype, A, B)
+                share = _along(g, y, B)
+            dz = weight[:, None] * g[0].to(tl.float32), weight[:, None] * g[1].to(tl.float32)
+            dz = _alive(dz, y, dtype, B)
+            _store_tile(saved + (2 * depth - 2) * size, entry, valid, dz, width, dtype, A, B)
+            dz = _through(dz, w, precision, B)
         if attend:
-            tl.store(d_logit + node, d_own - dot * steep, mask=valid)
-            tl.store(dots + node, dot, mask=valid)
-        tile += programs
-    size: tl.constexpr = width * width + width
-    target = d_weights + program * depth * size
-    _store_weight(target, sums1, width, A, B)
-    if depth > 1:
-        _store_weight(target + size, sums2, width, A, B)
-    if depth > 2:
-        _store_weight(target + 2 * size, sums3, width, A, B)
+            tl.store(along + entry, share, mask=valid)
+            share = weight * share
+            dot += share
+            d_own += slope * share
+            steep += weight * slope
+        if depth > 2:
+            dz = _alive(dz, x2, dtype, B)
+            _store_tile(saved + 3 * size, entry, valid, dz, width, dtype, A, B)
+            dz = _through(dz, w2, precision, B)
+        if depth > 1:
+            dz = _alive(dz, x1, dtype, B)
+            _store_tile(saved + (depth - 1) * size, entry, valid, dz, width, dtype, A, B)
+            dz = _through(dz, w1, precision, B)
+        dz = _alive(dz, x0, dtype, B)
+        d_mine = d_mine[0] + dz[0].to(tl.float32), d_mine[1] + dz[1].to(tl.float32)
+        _store_tile(d_edges, entry, valid, dz, width, dtype, A, B)
+    _store_tile(d_destination, node, valid, d_mine, width, dtype, A, B)
+    if attend:
+        tl.store(d_logit + node, d_own - dot * steep, mask=valid)
+        tl.store(dots + node, dot, mask=valid)
+
+
+@triton.jit
+def _add_tile(
+    total,
+    bias,
+    tile,
+    source,
+    destination,
+    table,
+    seed,
+    d_heard,
+    factors,
+    x,
+    dz,
+    first,
+    entries,
+    threshold,
+    degree: tl.constexpr,
+    width: tl.constexpr,
+    begins: tl.constexpr,
+    ends: tl.constexpr,
+    precision: tl.constexpr,
+    N: tl.constexpr,
+    H: tl.constexpr,
+):
+    """A tile of edges more in the sums of `_weight_kernel`."""
+    dtype = source.dtype.element_ty
+    column = tl.arange(0, H)
+    entry = tile.to(tl.int64) * N + tl.arange(0, N)
+    mask = (entry < entries)[:, None] & (column < width)[None, :]
+    place = entry[:, None] * width + column[None, :]
+    mine = (first + entry // degree)[:, None] * width + column[None, :]
+    if begins:
+        j = tl.load(table + first * degree + entry, mask=entry < entries, other=0)
+        sent = tl.load(source + j[:, None] * width + column[None, :], mask=mask, other=0.0).to(tl.float32)
+        sent += tl.load(destination + mine, mask=mask, other=0.0).to(tl.float32)
+        told = _narrow(tl.maximum(sent, 0.0), dtype)
+    else:
+        told = tl.load(x + place, mask=mask, other=0.0)
+    if ends:
+        factor = tl.load(factors + entry, mask=entry < entries, other=0.0)
+        d = tl.load(d_heard + mine, mask=mask, other=0.0).to(tl.float32) * factor[:, None]
+        d = _narrow(tl.where(_keep(seed, first * degree + entry, column, threshold), d, 0.0), dtype)
+    else:
+        d = tl.load(dz + place, mask=mask, other=0.0)
+    total += _multiply(tl.trans(d), told, precision)
+    bias += _multiply(tl.full([16, N], 1.0, tl.float32).to(dtype), d, precision)
+    return total, bias
+
+
+@triton.jit
+def _weight_kernel(
+    source,
+    destination,
+    table,
+    seeds,
+    d_heard,
+    factors,
+    x,
+    dz,
+    sums,
+    first,
+    entries,
+    threshold,
+    degree: tl.constexpr,
+    width: tl.constexpr,
+    begins: tl.constexpr,
+    ends: tl.constexpr,
+    precision: tl.constexpr,
+    N: tl.constexpr,
+    H: tl.constexpr,
+):
+    """The gradient of a layer's weight and bias over this program's share of a part of the table, which begins with destination `first`: of what went in, `x`, and
+    the gradient of what came out, `dz`. The first layer's input (`begins`) and the gradient behind the last, linear one (`ends`) are worked out anew."""
+    total = tl.zeros([H, H], tl.float32)
+    bias = tl.zeros([16, H], tl.float32)
+    seed = 0
+    if ends:
+        seed = tl.load(seeds).to(tl.uint32)
+    tile = tl.program_id(0)
+    if _INTERPRETED:  # which knows no range that ends where a number read says
+        while tile < tl.cdiv(entries, N):
+            total, bias = _add_tile(
+                total, bias, tile, source, destination, table, seed, d_heard, factors, x, dz, first, entries, threshold,
+                degree, width, begins, ends, precision, N, H,
+            )  # fmt: skip
+            tile += tl.num_programs(0)
+    else:
+        for turn in range(tile, tl.cdiv(entries, N), tl.num_programs(0)):
+            total, bias = _add_tile(
+                total, bias, turn, source, destination, table, seed, d_heard, factors, x, dz, first, entries, threshold,
+                degree, width, begins, ends, precision, N, H,
+            )  # fmt: skip
+    column = tl.arange(0, H)
+    inside = (column < width)[None, :]
+    row = tl.arange(0, H)[:, None]
+    one = tl.arange(0, 16)[:, None]
+    out = sums + tl.program_id(0).to(tl.int64) * (width * width + width)
+    tl.store(out + row * width + column[None, :], total, mask=(row < width) & inside)
+    tl.store(out + width * width + one * width + column[None, :], bias, mask=(one == 0) & inside)  # all rows are the same
 
 
 @triton.jit
@@ -477,38 +590,42 @@ def _reader_kernel(
     width: tl.constexpr,
     attend: tl.constexpr,
     masked: tl.constexpr,
+    R: tl.constexpr,
     H: tl.constexpr,
 ):
-    """Adds to the gradients of one source's part and logit those of the edges to its readers, one after another, in a part of the table that begins with
+    """Adds to the gradients of one source's part and logit those of the edges to its readers, in a fixed order, in a part of the table that begins with
     destination `first`."""
     j = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, H)
     inside = column < width
-    total = tl.load(d_source + j * width + column, mask=inside, other=0.0)
-    sent = 0.0
-    d_sent = 0.0
+    total = tl.zeros([R, H], tl.float32)
+    d_sent = tl.zeros([R], tl.float32)
     if attend:
         sent = tl.load(source_logit + j).to(tl.float32)
-        d_sent = tl.load(d_source_logit + j)
-    at = tl.load(starts + j)
+    begin = tl.load(starts + j)
     stop = tl.load(starts + j + 1, mask=j + 1 < sources, other=entries)
-    while at < stop:
-        entry = tl.load(readers + at)
-        total += tl.load(d_edges + entry * width + column, mask=inside, other=0.0).to(tl.float32)
+    while begin < stop:
+        place = begin + tl.arange(0, R)
+        real = place < stop
+        entry = tl.load(readers + place, mask=real, other=0)
+        d = tl.load(d_edges + entry[:, None] * width + column[None, :], mask=real[:, None] & inside[None, :], other=0.0)
+        total += d.to(tl.float32)
         if attend:
             node = first + entry // degree
-            sharpness = tl.load(scale + node)
-            raw = sent + tl.load(logit + node).to(tl.float32)
+            sharpness = tl.load(scale + node, mask=real, other=0.0)
+            raw = sent + tl.load(logit + node, mask=real, other=0.0).to(tl.float32)
             slope = tl.where(raw < 0, sharpness * _SLOPE, sharpness)
-            weight = tl.exp(tl.minimum(raw * slope - tl.load(lse + node), 0.0))
-            share = weight * slope * (tl.load(along + entry) - tl.load(dots + node))
+            weight = tl.exp(tl.minimum(raw * slope - tl.load(lse + node, mask=real, other=0.0), 0.0))
+            share = tl.load(along + entry, mask=real, other=0.0) - tl.load(dots + node, mask=real, other=0.0)
+            share = weight * slope * share
             if masked:
-                share = tl.where(tl.load(there + first * degree + entry) != 0, share, 0.0)
-            d_sent += share
-        at += 1
-    tl.store(d_source + j * width + column, total, mask=inside)
+                real = real & (tl.load(there + first * degree + entry, mask=real, other=0) != 0)
+            d_sent += tl.where(real, share, 0.0)
+        begin += R
+    d = tl.load(d_source + j * width + column, mask=inside, other=0.0) + tl.sum(total, 0)
+    tl.store(d_source + j * width + column, d, mask=inside)
     if attend:
-        tl.store(d_source_logit + j, d_sent)
+        tl.store(d_source_logit + j, tl.load(d_source_logit + j) + tl.sum(d_sent, 0))
 
 
 class _Chain(torch.autograd.Function):
@@ -547,7 +664,7 @@ class _Chain(torch.autograd.Function):
         if nodes:
             _forward_kernel[(triton.cdiv(nodes, _ROWS),)](
                 source, destination, *logits, *_padded(layers), neighbors.source, neighbors.mask, seed, heard, lse, nodes, *ctx.drop,
-                N=_ROWS, **ctx.how,
+                N=_ROWS, **ctx.how, **_FORWARD,
             )  # fmt: skip
         ctx.save_for_backward(source, destination, *logits, seed, lse, *layers)
         ctx.neighbors = neighbors
@@ -570,23 +687,33 @@ class _Chain(torch.autograd.Function):
             d_source_logit = source.new_zeros(len(source), dtype=torch.float32)
             d_logit, dots = torch.empty_like(logit), torch.empty_like(lse)
             along = lse.new_empty(entries)
+        straight = how["straight"]
+        factors = lse.new_empty(entries) if straight else None
         d_edges = source.new_empty(entries, width)
+        saved = source.new_empty(2 * depth - 1 - straight, entries, width)
         d_layers = lse.new_zeros(depth, width * width + width)
         logits = (source_logit, logit, scale)
         for first, part in neighbors.parts(rows):
             last = min(first + rows, nodes)
-            tiles = triton.cdiv(last - first, _ROWS)
-            programs = min(tiles, _processors(source.device))
-            partial = lse.new_empty(programs, depth, width * width + width)
-            _backward_kernel[(programs,)](
+            _edge_kernel[(triton.cdiv(last - first, _ROWS),)](
                 source, destination, *logits, *_padded(layers), neighbors.source, neighbors.mask, seed, lse, d_heard, d_destination, d_logit,
-                dots, along, d_edges, partial, first, last, tiles, programs, *ctx.drop, N=_ROWS, num_warps=8, **how,
+                dots, along, factors, d_edges, saved, first, last, entries, 0, *ctx.drop, N=_ROWS, **how, **_EDGE,
             )  # fmt: skip
-            d_layers += partial.sum(0)
+            inside = (last - first) * degree
+            programs = min(triton.cdiv(inside, 8 * _ENTRIES), _processors(source.device))
+            for layer in range(depth):
+                ends = straight and layer == depth - 1
+                partial = lse.new_empty(programs, width * width + width)
+                _weight_kernel[(programs,)](
+                    source, destination, neighbors.source, seed, d_heard, factors, saved[layer - 1] if layer else None,
+                    None if ends else saved[depth - 1 + layer], partial, first, inside, ctx.drop[0], degree, width, layer == 0, ends,
+                    precision=how["precision"], N=_ENTRIES, H=max(16, power(width)), **_WEIGHT,
+                )  # fmt: skip
+                d_layers[layer] += partial.sum(0)
             readers, starts = part.readers
             _reader_kernel[(len(source),)](
                 *logits, readers, starts, neighbors.mask, lse, dots, along, d_edges, d_source, d_source_logit, first, len(readers),
-                len(source), degree, width, attend=attend, masked=how["masked"], H=power(width), num_warps=1,
+                len(source), degree, width, attend=attend, masked=how["masked"], R=_READERS, H=power(width), num_warps=1,
             )  # fmt: skip
         given: list[Tensor] = []
         for weights in d_layers:
@@ -648,9 +775,10 @@ def kept(seed: Tensor, entries: int, width: int, dropout: float) -> Tensor:
         bits = (bits * 0x846CA68B) & whole
         return bits ^ (bits >> 16)
 
-    row = mix(torch.arange(entries, device=seed.device) ^ seed)
+    row = mix(mix(torch.arange(entries, device=seed.device)) ^ seed).unsqueeze(1)
+    odd = mix((row + 0x9E3779B9) & whole) | 1
     column = (torch.arange(width, device=seed.device) * 0x9E3779B1) & whole
-    return mix(row.unsqueeze(1) ^ column) >= _odds(dropout)[0]
+    return (((row ^ column) * odd) & whole) >= _odds(dropout)[0]
 
 
 def _odds(dropout: float) -> tuple[int, float]:
