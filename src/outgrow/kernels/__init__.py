@@ -1,6 +1,16 @@
-"""Message passing: the one place where states cross edges. `reference` is the specification, `fused` the same on a GPU."""
+"""Message passing: the one place where states cross edges. `reference` is the specification, `fused` the same on a GPU,
+`cpu` on a CPU without gradients."""
 
-from outgrow.kernels.dispatch import Engine, average_messages, exchange, strongest_messages, update_states, use_engine
+from outgrow.kernels.dispatch import (
+    Engine,
+    advance,
+    average_messages,
+    exchange,
+    project,
+    strongest_messages,
+    update_states,
+    use_engine,
+)
 from outgrow.kernels.neighbors import Neighbors, gather
 from outgrow.kernels.reference import Layer, Norm, pool_members
 from outgrow.kernels.roster import Roster
@@ -11,10 +21,12 @@ __all__ = [
     "Neighbors",
     "Norm",
     "Roster",
+    "advance",
     "average_messages",
     "exchange",
     "gather",
     "pool_members",
+    "project",
     "strongest_messages",
     "update_states",
     "use_engine",

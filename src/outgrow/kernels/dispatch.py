@@ -1,4 +1,4 @@
-"""Which version of a kernel runs: the fused one on a GPU where it fits, the reference elsewhere."""
+"""Which version of a kernel runs: the fused one on a GPU where it fits, that in blocks on a CPU without gradients, the reference elsewhere."""
 
 from __future__ import annotations
 
@@ -9,13 +9,23 @@ from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from outgrow.kernels import reference
+from outgrow.kernels import cpu, reference
 from outgrow.kernels.neighbors import Neighbors
 from outgrow.kernels.reference import Layer, Norm
 from outgrow.kernels.roster import Roster
 
-__all__ = ["Engine", "average_messages", "exchange", "strongest_messages", "update_states", "use_engine"]
+__all__ = [
+    "Engine",
+    "advance",
+    "average_messages",
+    "exchange",
+    "project",
+    "strongest_messages",
+    "update_states",
+    "use_engine",
+]
 
 Engine = Literal["auto", "reference", "fused"]
 
@@ -48,6 +58,18 @@ def _fits(states: Tensor) -> bool:
     return states.is_cuda or _engine == "fused"
 
 
+def _in_blocks(states: Tensor) -> bool:
+    """On a CPU, without gradients."""
+    if _engine != "auto" or torch.is_grad_enabled() or torch.compiler.is_compiling():
+        return False
+    return states.device.type == "cpu" and states.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
+
+
+def project(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x (N, F) -> (N, G): `functional.linear`."""
+    return cpu.project(x, weight, bias) if _in_blocks(x) else functional.linear(x, weight, bias)
+
+
 def average_messages(
     source: Tensor,
     destination: Tensor,
@@ -69,6 +91,8 @@ def average_messages(
             return fused.average_layered(
                 source, destination, neighbors, layers, logits=logits, sharpen=sharpen, dropout=dropout
             )
+    if not dropout and _in_blocks(source):
+        return cpu.average_messages(source, destination, neighbors, layers, logits=logits, sharpen=sharpen)
     return reference.average_messages(
         source, destination, neighbors, layers, logits=logits, sharpen=sharpen, dropout=dropout
     )
@@ -96,6 +120,8 @@ def exchange(
         from outgrow.kernels import fused
 
         return fused.exchange(states, projected, layers, roster, rest)
+    if not dropout and _in_blocks(states):
+        return cpu.exchange(states, projected, layers, roster, rest)
     return reference.exchange(states, projected, layers, roster, rest, dropout)
 
 
@@ -108,3 +134,22 @@ def update_states(
 
         return fused.update_states(entering, recalled, cell, norms, eps)
     return reference.update_states(entering, recalled, cell, norms, eps)
+
+
+def advance(
+    heard: Tensor,
+    weight: Tensor,
+    state: Tensor,
+    recall: Tensor,
+    cell: Tensor,
+    norms: Sequence[Norm],
+    eps: float,
+    remembered: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """`update_states` of what the gates make, by `weight` and `recall`, of what is heard (and of what is remembered, (N, 4H)) and of the state."""
+    if _in_blocks(cell):
+        return cpu.advance(heard, weight, state, recall, cell, norms, eps, remembered)
+    entering = functional.linear(heard, weight)
+    if remembered is not None:
+        entering = entering + remembered
+    return update_states(entering, functional.linear(state, recall), cell, norms, eps)

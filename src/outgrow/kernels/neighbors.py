@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,7 +12,28 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["Neighbors", "gather"]
+__all__ = ["Neighbors", "Packed", "gather"]
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """The edges of a table without its padding, row after row.
+
+    Attributes:
+        entries: (E,), where they stand in the table.
+        sources: (E,).
+        rows: (E,), their destinations.
+        starts: (N,), where the edges of each row begin.
+        numbers: 0, 1, 2, ..., as many as a block has edges.
+        blocks: rows from, to, and the edges of those from, to.
+    """
+
+    entries: Tensor
+    sources: Tensor
+    rows: Tensor
+    starts: Tensor
+    numbers: Tensor
+    blocks: list[tuple[int, int, int, int]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,11 +126,39 @@ class Neighbors:
             known[rows] = [(first, self.rows(first, first + rows)) for first in range(0, len(self.source), rows)]
         return known[rows]
 
+    def packed(self, edges: int) -> Packed | None:
+        """The table without padding, in blocks of about so many edges; None if there is none. It is kept."""
+        if self.mask is None:
+            return None
+        known = self.__dict__.setdefault("_packed", {})
+        if edges not in known:
+            entries = self.mask.flatten().nonzero().squeeze(1)
+            ends = self.mask.sum(1).cumsum(0)
+            starts = ends - self.mask.sum(1)
+            known[edges] = Packed(
+                entries,
+                self.source.flatten()[entries],
+                entries // max(self.degree, 1),
+                starts,
+                torch.arange(edges + self.degree, device=entries.device),
+                list(_blocks(ends.tolist(), edges)),
+            )
+        return known[edges]
+
     def rows(self, start: int, stop: int) -> Neighbors:
         """The edges into destinations start..stop alone."""
         return Neighbors(
             self.source[start:stop], None if self.mask is None else self.mask[start:stop], self.num_sources
         )
+
+
+def _blocks(ends: list[int], edges: int) -> Iterator[tuple[int, int, int, int]]:
+    """Rows and edges from, to: blocks that end with the row in which they have so many edges."""
+    first = begin = 0
+    for row, end in enumerate(ends, start=1):
+        if end - begin >= edges or row == len(ends):
+            yield first, row, begin, end
+            first, begin = row, end
 
 
 class _Gather(torch.autograd.Function):

@@ -28,9 +28,9 @@ __all__ = ["Layer", "Norm", "average_messages", "exchange", "pool_members", "str
 Layer = tuple[Tensor, Tensor]  # weight (out, in), bias (out,)
 Norm = tuple[Tensor, Tensor]  # of a layer norm: scale and shift
 
-# Without gradients nothing has to be kept, so edges are processed in blocks: an edge-sized tensor of 2^16 rows of 96 floats is
-# 25 MB on a CPU, whatever the size of the puzzle.
-_BLOCK = {"cpu": 1 << 16, "cuda": 1 << 22}
+# Without gradients nothing has to be kept, so edges are processed in blocks: an edge-sized tensor of 2^13 rows of 96 floats is
+# 3 MB of 2^13 on a CPU, whatever the size of the puzzle.
+_BLOCK = {"cpu": 1 << 13, "cuda": 1 << 22}
 
 
 def average_messages(

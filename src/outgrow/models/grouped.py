@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from outgrow.graphs import Batch, GroupedGraph, Schema, group_nodes
-from outgrow.kernels import exchange
+from outgrow.kernels import exchange, project
 from outgrow.models.layers import MessageFunctions, Use, check_config
 from outgrow.models.nodes import NodeModel, draw_uniform
 
@@ -111,7 +111,7 @@ class Grouped(NodeModel[GroupedGraph]):
             rest.append(hear(function.send(told, use.attend), told, neighbors, dropout))
         layers = [(layer.weight, layer.bias) for layer in self.pooled.values() if isinstance(layer, nn.Linear)]
         behind = torch.cat([*rest, which.to(rest[0].dtype)], dim=1) if rest else which
-        projected = self.members(told)
+        projected = project(told, self.members.weight)
         if graph.crowd is not None:
             heads = self.config.heads * len(layers)
             projected = torch.cat([projected[:, :-heads], projected[:, -heads:] + graph.crowd], dim=1)

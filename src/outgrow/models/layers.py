@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from outgrow.graphs import Batch, Schema
-from outgrow.kernels import Neighbors, average_messages, strongest_messages, update_states
+from outgrow.kernels import Neighbors, advance, average_messages, project, strongest_messages
 
 __all__ = [
     "Aggregation",
@@ -70,12 +70,12 @@ class MessageFunction(nn.Module):
 
     def send(self, states: Tensor, attend: bool) -> Sent:
         """The sources' part, of states (S, H)."""
-        rows = functional.linear(states, self.first.weight[:, : states.shape[1]])
+        rows = project(states, self.first.weight[:, : states.shape[1]])
         return Sent(rows, self._logits(states, 0) if attend else None)
 
     def forward(self, sent: Sent, states: Tensor, neighbors: Neighbors, dropout: float = 0.0) -> Tensor:
         """The average message to each destination, of their states (N, H): (N, H)."""
-        rows = functional.linear(states, self.first.weight[:, states.shape[1] :], self.first.bias)
+        rows = project(states, self.first.weight[:, states.shape[1] :], self.first.bias)
         logits = None if sent.logits is None else (sent.logits, self._logits(states, 1))
         layers = [(layer.weight, layer.bias) for layer in self.rest if isinstance(layer, nn.Linear)]
         return average_messages(
@@ -90,7 +90,7 @@ class MessageFunction(nn.Module):
 
     def strongest(self, sent: Sent, states: Tensor, neighbors: Neighbors, dropout: float = 0.0) -> Tensor:
         """In place of the average, the largest message in each channel; of a function without hidden layers."""
-        rows = functional.linear(states, self.first.weight[:, states.shape[1] :], self.first.bias)
+        rows = project(states, self.first.weight[:, states.shape[1] :], self.first.bias)
         return strongest_messages(sent.rows, rows, neighbors, dropout if self.training else 0.0)
 
     def _logits(self, states: Tensor, end: int) -> Tensor:
@@ -133,11 +133,8 @@ class LayerNormLSTM(nn.Module):
         """
         if weight is None:
             weight = self.hear.weight[:, : heard.shape[1]]
-        entering = functional.linear(heard, weight)
-        if remembered is not None:
-            entering = entering + remembered
         norms = [(norm.weight, norm.bias) for norm in (self.hear_norm, self.recall_norm, self.cell_norm)]
-        return update_states(entering, self.recall(state), cell, norms, self.cell_norm.eps)
+        return advance(heard, weight, state, self.recall.weight, cell, norms, self.cell_norm.eps, remembered)
 
 
 # The largest values a configuration may have: more is a mistake.

@@ -1,0 +1,145 @@
+"""Message passing on a CPU without gradients: the same functions as `reference`, in blocks that stay in fast memory.
+
+With gradients everything in between has to be kept; without, the edges of a few thousand rows are gathered, carried through all layers and averaged before the
+next ones are, in place where nothing is lost by it. Edges that are padding alone are left out. What that and oneDNN's products give is in docs/performance.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from outgrow.kernels import reference
+from outgrow.kernels.neighbors import Neighbors
+from outgrow.kernels.reference import Layer, Norm
+from outgrow.kernels.roster import Roster
+
+__all__ = ["advance", "average_messages", "exchange", "project"]
+
+_EDGES = 1 << 13  # in a block: 3 MB of 96 floats
+_NODES = 1 << 10  # in a block of the update: 1.5 MB of 4 * 96 floats
+# Products of fewer multiplications are not worth preparing for oneDNN, which takes AVX-512 where MKL does not (on AMD): up to twice as fast.
+_LARGE = 2 << 20
+_ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+# glibc gives memory back whenever some megabytes are free at the end, and asks for it anew for the next tensor: every page of it is a fault, and what is
+# written into new memory takes ten times as long. What was freed once in a large piece tells it to keep up to twice as much.
+torch.empty(31 << 20, dtype=torch.uint8)
+
+
+def project(x: Tensor, weight: Tensor, bias: Tensor | None = None, relu: bool = False) -> Tensor:
+    """x (N, F) -> (N, G): `functional.linear`, and with `relu` that of it."""
+    if _ONEDNN and len(x) * weight.numel() >= _LARGE:
+        # A part of the columns of a weight would take oneDNN a thousand times as long.
+        return torch.ops.mkldnn._linear_pointwise(
+            x.contiguous(), weight.contiguous(), bias, "relu" if relu else "none", [], ""
+        )
+    y = functional.linear(x, weight, bias)
+    return y.relu_() if relu else y
+
+
+def average_messages(
+    source: Tensor,
+    destination: Tensor,
+    neighbors: Neighbors,
+    layers: Sequence[Layer],
+    *,
+    logits: tuple[Tensor, Tensor] | None = None,
+    sharpen: bool = False,
+) -> Tensor:
+    """See `reference.average_messages`."""
+    *middle, last = layers or (None,)
+    if not neighbors.degree:
+        return reference.average_messages(source, destination, neighbors, layers, logits=logits, sharpen=sharpen)
+    weight = None
+    if neighbors.degree > 1 or neighbors.mask is not None:
+        weight = neighbors.share if logits is None else reference._attention(*logits, neighbors, sharpen)
+        weight = weight.to(source.dtype)
+    heard = torch.empty_like(destination)
+    packed = neighbors.packed(_EDGES)
+    if packed is None:
+        rows = max(1, _EDGES // neighbors.degree)
+        for first in range(0, len(destination), rows):
+            part, mine = heard[first : first + rows], destination[first : first + rows]
+            x = source.index_select(0, neighbors.source[first : first + rows].flatten())
+            x.view(len(mine), -1, x.shape[1]).add_(mine.unsqueeze(1))
+            x = _carry(x.relu_(), middle)
+            if weight is None:
+                part.copy_(x)
+            else:
+                torch.bmm(
+                    weight[first : first + rows].unsqueeze(1), x.view(len(mine), -1, x.shape[1]), out=part.unsqueeze(1)
+                )
+    else:
+        assert weight is not None
+        weight = weight.flatten().index_select(0, packed.entries)
+        for first, stop, begin, end in packed.blocks:
+            x = source.index_select(0, packed.sources[begin:end])
+            x += destination.index_select(0, packed.rows[begin:end])
+            x = _carry(x.relu_(), middle)
+            starts = packed.starts[first:stop] - begin
+            places = packed.numbers[: end - begin]
+            heard[first:stop] = functional.embedding_bag(
+                places, x, starts, mode="sum", per_sample_weights=weight[begin:end]
+            )
+    if last is None:
+        return heard
+    heard = project(heard, *last)
+    return heard if neighbors.present is None else heard.mul_(neighbors.present)
+
+
+def _carry(x: Tensor, layers: Sequence[Layer | None]) -> Tensor:
+    for layer in layers:
+        assert layer is not None
+        x = project(x, *layer, relu=True)
+    return x
+
+
+def exchange(states: Tensor, projected: Tensor, layers: Sequence[Layer], roster: Roster, rest: Tensor) -> Tensor:
+    """See `reference.exchange`."""
+    types, width = len(layers), states.shape[1]
+    heads = (projected.shape[1] - types * width) // types
+    heard = states.new_empty(len(states), types * width + rest.shape[1])
+    heard[:, types * width :] = rest
+    for number, ((members, memberships), layer) in enumerate(zip(roster.types, layers, strict=True)):
+        logits = projected[:, types * width + number * heads :][:, :heads]
+        said = project(reference.pool_members(states, logits, members), *layer)
+        mine = projected[:, number * width :][:, :width]
+        place = heard[:, number * width :][:, :width]
+        if memberships.degree == 1 and memberships.mask is None:
+            torch.add(said.index_select(0, memberships.source.flatten()), mine, out=place).relu_()
+        else:
+            place.copy_(average_messages(said, mine.contiguous(), memberships, ()))
+    return heard
+
+
+def advance(
+    heard: Tensor,
+    weight: Tensor,
+    state: Tensor,
+    recall: Tensor,
+    cell: Tensor,
+    norms: Sequence[Norm],
+    eps: float,
+    remembered: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """See `dispatch.advance`."""
+    (first, second, third), width = norms, cell.shape[1]
+    hidden, kept = torch.empty_like(cell), torch.empty_like(cell)
+    for start in range(0, len(cell), _NODES):
+        rows = slice(start, start + _NODES)
+        entering = project(heard[rows], weight)
+        if remembered is not None:
+            entering += remembered[rows]
+        gates = functional.layer_norm(entering, first[0].shape, *first, eps)
+        gates += functional.layer_norm(project(state[rows], recall), second[0].shape, *second, eps)
+        gates[:, 3 * width :].mul_(2)
+        enter, forget, emit, new = gates.sigmoid_().split(width, 1)
+        after = torch.mul(forget, cell[rows], out=kept[rows])
+        after.addcmul_(enter, new.mul_(2).sub_(1))
+        emitted = functional.layer_norm(after, third[0].shape, *third, eps)
+        # tanh(x) = 2 sigmoid(2x) - 1, which takes an eighth of the time.
+        torch.mul(emit, emitted.mul_(2).sigmoid_().mul_(2).sub_(1), out=hidden[rows])
+    return hidden, kept
