@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -23,7 +24,7 @@ def count_flops(model: Model, batch: Batch, steps: int) -> float:
 
     A product (n, a) x (a, b) is 2nab. With H the width, each step has for every type of edges between S senders and N receivers, E of them,
 
-        2SH² + 2NH²      the first layer at either end (S once for types that share a function); with attention + 2SH + 2NH
+        2SH² + 2NH²      the first layer at either end (once for types that share a function); with attention + 2SH + 2NH
         2EH² (L - 1)     the layers between the first and the last, on every edge
         2NH²             the last layer, behind the average; with dropout, which acts on messages, 2EH² on edges instead
 
@@ -36,16 +37,18 @@ def count_flops(model: Model, batch: Batch, steps: int) -> float:
     return count(model, batch, steps) * (3 if model.training else 1)
 
 
-def _count_sending(use: Use, senders: int, width: int) -> int:
-    return 2 * senders * width * (width + use.attend)
+def _count_ends(sending: Iterable[Use], hearing: Iterable[Use], nodes: int, width: int) -> int:
+    """The first layers' products of nodes that send and hear."""
+    ends = [*dict.fromkeys(sending), *dict.fromkeys(hearing)]
+    return sum(2 * nodes * width * (width + use.attend) for use in ends)
 
 
 def _count_hearing(model: Any, use: Use, neighbors: Neighbors, dropout: float) -> int:
+    """The layers behind the first."""
     width, receivers, layers = model.config.width, len(neighbors.source), len(model.messages.of(use).rest)
-    own = 2 * receivers * width * (width + use.attend)
     behind = 2 * receivers * width**2 if layers and not dropout else 0
     on_edges = layers if dropout else max(layers - 1, 0)
-    return own + behind + 2 * count_entries(neighbors) * width**2 * on_edges
+    return behind + 2 * count_entries(neighbors) * width**2 * on_edges
 
 
 def _count_nodes(model: Any, batch: Batch, steps: int) -> int:
@@ -53,9 +56,8 @@ def _count_nodes(model: Any, batch: Batch, steps: int) -> int:
     graph, width = model.prepare(batch), model.config.width
     nodes, dropout = len(graph.known), model.config.dropout if model.training else 0.0
     tables = (*graph.constraint, *graph.relation)
-    uses = model._edges if model.kind == "grouped" else [*model._constraint, *model._relation]
-    # The binarized model sends once for types that share a function.
-    step = sum(_count_sending(use, nodes, width) for use in (uses if model.kind == "grouped" else dict.fromkeys(uses)))
+    uses = model._edges if model.kind == "grouped" else model._uses
+    step = _count_ends(uses, uses, nodes, width)
     step += sum(_count_hearing(model, use, table, dropout) for use, table in zip(uses, tables, strict=True))
     heard, marks = len(uses), model.inputs.num_embeddings - 3
     if model.kind == "grouped":
@@ -75,14 +77,15 @@ def _count_values(model: Any, batch: Batch, steps: int) -> int:
     graph, dropout = prepared.graph, model.config.dropout if model.training else 0.0
     variables, values, square = batch.num_variables, len(prepared.values), width**2
     relation = 8 * values * square * (len(model._relation) + 1)
+    relation += _count_ends(model._relation, model._relation, values, width)
     for use, table in zip(model._relation, graph.relation, strict=True):
-        relation += _count_sending(use, values, width) + _count_hearing(model, use, table, 0.0)
+        relation += _count_hearing(model, use, table, 0.0)
     # Their update's part of the embeddings; what scores are compared with; the update's part of the inputs; what values send.
     once = model.config.relation_steps * relation + 10 * values * square + 8 * variables * square
-    once += sum(_count_sending(use, values, width) for use in (model._assigned, model._unassigned))
-    uses = [*model._constraint, model._assigned, model._unassigned]
+    once += _count_ends((model._assigned, model._unassigned), (), values, width)
+    uses = model._uses
     tables = (*graph.constraint, graph.assigned, graph.unassigned)
-    step = sum(_count_sending(use, variables, width) for use in model._constraint)
+    step = _count_ends(model._constraint, uses, variables, width)
     step += sum(_count_hearing(model, use, table, dropout) for use, table in zip(uses, tables, strict=True))
     step += 8 * variables * square * (len(uses) + 1) + 2 * variables * batch.max_values * width
     return once + steps * step

@@ -513,7 +513,7 @@ def check_dropout(setup: Setup, batch: Batch, fused: Any, half: bool, judge: Jud
         found.append((statistics.fmean(loss for loss, _ in draws), slopes))
     (loss, truth), (again, others), (mine, slopes) = found
     judge("dropout: mean loss", abs(mine - loss) / loss, 3 * abs(again - loss) / loss + 0.01)
-    judge("dropout: mean gradient", off(slopes, truth), 2 * off(others, truth) + 1e-3)
+    judge("dropout: mean gradient", off(slopes, truth), 3 * off(others, truth) + 1e-3)
 
 
 def main(text: str, say: Callable[[str], None]) -> None:

@@ -322,7 +322,7 @@ class PygBinarized(NodePeer):
     """The binarized model."""
 
     def __init__(self, model: Binarized) -> None:
-        uses = [*model._constraint, *model._relation]
+        uses = model._uses
         config = model.config
         super().__init__(model, make_convs(model.messages, uses, config.dropout, sharpen=config.sharpen))
 

@@ -464,8 +464,8 @@ def test_every_step_is_the_same_to_a_compiler(kind: str, begun: bool, monkeypatc
     step = model.step
     seen: list[tuple[Tensor, ...]] = []
 
-    def watch(_: Any, *arguments: Tensor) -> tuple[Tensor, Tensor]:
-        seen.append(arguments)
+    def watch(_: Any, *arguments: Any) -> tuple[Tensor, Tensor]:
+        seen.append(tuple(t for each in arguments for t in (each if isinstance(each, tuple) else (each,))))
         return step(_, *arguments)
 
     monkeypatch.setattr(model, "step", watch)
@@ -473,8 +473,8 @@ def test_every_step_is_the_same_to_a_compiler(kind: str, begun: bool, monkeypatc
     with torch.no_grad():
         assert torch.equal(model(graph, 3, start), scores)
     wants = [[t.requires_grad for t in arguments] for arguments in seen]
-    assert wants == [[False, True, True, True, True]] * 3 + [[False] * 5] * 3  # which, weight, told, hidden, cell
-    assert all(len({id(t) for t in arguments}) == 5 for arguments in seen)
+    assert wants == [[False, *[True] * 6]] * 3 + [[False] * 7] * 3  # which, weight, the stack's two, told, hidden, cell
+    assert all(len({id(t) for t in arguments}) == 7 for arguments in seen)
     if start is not None:
         assert not any(t.requires_grad for t in start)
     found = torch.autograd.grad(scores[-1].sum(), model.inputs.weight)[0]

@@ -6,7 +6,9 @@ next ones are, in place where nothing is lost by it. Edges that are padding alon
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import repeat
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -57,33 +59,28 @@ def average_messages(
     if neighbors.degree > 1 or neighbors.mask is not None:
         weight = neighbors.share if logits is None else reference._attention(*logits, neighbors, sharpen)
         weight = weight.to(source.dtype)
-    heard = torch.empty_like(destination)
-    packed = neighbors.packed(_EDGES)
-    if packed is None:
-        rows = max(1, _EDGES // neighbors.degree)
-        for first in range(0, len(destination), rows):
-            part, mine = heard[first : first + rows], destination[first : first + rows]
-            x = source.index_select(0, neighbors.source[first : first + rows].flatten())
-            x.view(len(mine), -1, x.shape[1]).add_(mine.unsqueeze(1))
+    heard = source.new_empty(len(destination), source.shape[1])
+    blocks = neighbors.blocks(_EDGES)
+    for block in blocks:
+        whole = len(blocks) == 1
+        out = heard if whole else heard[block.first : block.stop]
+        x = source.index_select(0, block.sources)
+        if block.packed is not None:
+            assert weight is not None
+            entries, rows, starts, numbers = block.packed
+            x += destination.index_select(0, rows)
             x = _carry(x.relu_(), middle)
-            if weight is None:
-                part.copy_(x)
-            else:
-                torch.bmm(
-                    weight[first : first + rows].unsqueeze(1), x.view(len(mine), -1, x.shape[1]), out=part.unsqueeze(1)
-                )
-    else:
-        assert weight is not None
-        weight = weight.flatten().index_select(0, packed.entries)
-        for first, stop, begin, end in packed.blocks:
-            x = source.index_select(0, packed.sources[begin:end])
-            x += destination.index_select(0, packed.rows[begin:end])
-            x = _carry(x.relu_(), middle)
-            starts = packed.starts[first:stop] - begin
-            places = packed.numbers[: end - begin]
-            heard[first:stop] = functional.embedding_bag(
-                places, x, starts, mode="sum", per_sample_weights=weight[begin:end]
-            )
+            share = weight.view(-1).index_select(0, entries)
+            out.copy_(functional.embedding_bag(numbers, x, starts, mode="sum", per_sample_weights=share))
+            continue
+        mine = destination if whole else destination[block.first : block.stop]
+        x.view(len(mine), -1, x.shape[1]).add_(mine.unsqueeze(1))
+        x = _carry(x.relu_(), middle)
+        if weight is None:
+            out.copy_(x)
+        else:
+            share = weight if whole else weight[block.first : block.stop]
+            torch.bmm(share.unsqueeze(1), x.view(len(mine), -1, x.shape[1]), out=out.unsqueeze(1))
     if last is None:
         return heard
     heard = project(heard, *last)
@@ -128,18 +125,24 @@ def advance(
     """See `dispatch.advance`."""
     (first, second, third), width = norms, cell.shape[1]
     hidden, kept = torch.empty_like(cell), torch.empty_like(cell)
-    for start in range(0, len(cell), _NODES):
-        rows = slice(start, start + _NODES)
-        entering = project(heard[rows], weight)
-        if remembered is not None:
-            entering += remembered[rows]
+    for part, said, old, after, out, known in _parts(heard, state, cell, kept, hidden, remembered):
+        entering = project(part, weight)
+        if known is not None:
+            entering += known
         gates = functional.layer_norm(entering, first[0].shape, *first, eps)
-        gates += functional.layer_norm(project(state[rows], recall), second[0].shape, *second, eps)
-        gates[:, 3 * width :].mul_(2)
-        enter, forget, emit, new = gates.sigmoid_().split(width, 1)
-        after = torch.mul(forget, cell[rows], out=kept[rows])
-        after.addcmul_(enter, new.mul_(2).sub_(1))
+        gates += functional.layer_norm(project(said, recall), second[0].shape, *second, eps)
+        enter, forget, emit, new = gates.split(width, 1)
+        new.mul_(2)
+        gates.sigmoid_()
+        torch.mul(forget, old, out=after).addcmul_(enter, new.mul_(2).sub_(1))
         emitted = functional.layer_norm(after, third[0].shape, *third, eps)
         # tanh(x) = 2 sigmoid(2x) - 1, which takes an eighth of the time.
-        torch.mul(emit, emitted.mul_(2).sigmoid_().mul_(2).sub_(1), out=hidden[rows])
+        torch.mul(emit, emitted.mul_(2).sigmoid_().mul_(2).sub_(1), out=out)
     return hidden, kept
+
+
+def _parts(*tensors: Tensor | None) -> Iterable[tuple[Any, ...]]:
+    """Some rows of each at a time."""
+    if any(t is not None and len(t) <= _NODES for t in tensors):
+        return [tensors]
+    return zip(*(repeat(None) if t is None else t.split(_NODES) for t in tensors), strict=False)

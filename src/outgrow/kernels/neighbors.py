@@ -12,28 +12,24 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["Neighbors", "Packed", "gather"]
+__all__ = ["Block", "Neighbors", "gather"]
 
 
 @dataclass(frozen=True, eq=False)
-class Packed:
-    """The edges of a table without its padding, row after row.
+class Block:
+    """The E edges into some rows of a table, one after another.
 
     Attributes:
-        entries: (E,), where they stand in the table.
+        first, stop: the rows.
         sources: (E,).
-        rows: (E,), their destinations.
-        starts: (N,), where the edges of each row begin.
-        numbers: 0, 1, 2, ..., as many as a block has edges.
-        blocks: rows from, to, and the edges of those from, to.
+        packed: where the table is padded, which of its entries they are (E,), their destinations (E,), where those of each row begin, and 0, 1, 2, ...
+            (E,); None where it is not, so that all rows have as many.
     """
 
-    entries: Tensor
+    first: int
+    stop: int
     sources: Tensor
-    rows: Tensor
-    starts: Tensor
-    numbers: Tensor
-    blocks: list[tuple[int, int, int, int]]
+    packed: tuple[Tensor, Tensor, Tensor, Tensor] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,39 +122,35 @@ class Neighbors:
             known[rows] = [(first, self.rows(first, first + rows)) for first in range(0, len(self.source), rows)]
         return known[rows]
 
-    def packed(self, edges: int) -> Packed | None:
-        """The table without padding, in blocks of about so many edges; None if there is none. It is kept."""
-        if self.mask is None:
-            return None
-        known = self.__dict__.setdefault("_packed", {})
+    def blocks(self, edges: int) -> list[Block]:
+        """The edges without padding, in blocks of about so many. They are kept."""
+        known = self.__dict__.setdefault("_blocks", {})
         if edges not in known:
-            entries = self.mask.flatten().nonzero().squeeze(1)
-            ends = self.mask.sum(1).cumsum(0)
-            starts = ends - self.mask.sum(1)
-            known[edges] = Packed(
-                entries,
-                self.source.flatten()[entries],
-                entries // max(self.degree, 1),
-                starts,
-                torch.arange(edges + self.degree, device=entries.device),
-                list(_blocks(ends.tolist(), edges)),
-            )
+            known[edges] = list(self._split(edges) if self.mask is None else self._pack(edges, self.mask))
         return known[edges]
+
+    def _split(self, edges: int) -> Iterator[Block]:
+        rows = max(1, edges // max(self.degree, 1))
+        for first, part in enumerate(self.source.split(rows)):
+            yield Block(first * rows, first * rows + len(part), part.flatten(), None)
+
+    def _pack(self, edges: int, mask: Tensor) -> Iterator[Block]:
+        entries, ends = mask.flatten().nonzero().squeeze(1), mask.sum(1).cumsum(0)
+        starts = functional.pad(ends, (1, -1))
+        first = begin = 0
+        for row, end in enumerate(ends.tolist(), start=1):
+            if end - begin >= edges or row == len(ends):
+                part = entries[begin:end]
+                numbers = torch.arange(end - begin, device=part.device)
+                packed = part, part // max(self.degree, 1), starts[first:row] - begin, numbers
+                yield Block(first, row, self.source.flatten()[part], packed)
+                first, begin = row, end
 
     def rows(self, start: int, stop: int) -> Neighbors:
         """The edges into destinations start..stop alone."""
         return Neighbors(
             self.source[start:stop], None if self.mask is None else self.mask[start:stop], self.num_sources
         )
-
-
-def _blocks(ends: list[int], edges: int) -> Iterator[tuple[int, int, int, int]]:
-    """Rows and edges from, to: blocks that end with the row in which they have so many edges."""
-    first = begin = 0
-    for row, end in enumerate(ends, start=1):
-        if end - begin >= edges or row == len(ends):
-            yield first, row, begin, end
-            first, begin = row, end
 
 
 class _Gather(torch.autograd.Function):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from outgrow.graphs import Batch, BinarizedGraph, Schema, binarize
-from outgrow.models.layers import Aggregation, MessageFunctions, Sent, Use, check_config, share_functions
+from outgrow.models.layers import Aggregation, MessageFunctions, Stack, check_config, share_functions
 from outgrow.models.nodes import NodeModel
 
 __all__ = ["Binarized", "BinarizedConfig"]
@@ -61,8 +61,7 @@ class Binarized(NodeModel[BinarizedGraph]):
         uses = [*constraint, *relation]
         messages = MessageFunctions(uses, config.width, config.layers, config.sharpen)
         super().__init__(len(uses), config.width, config.steps, messages)
-        self.schema, self.config = schema, config
-        self._constraint, self._relation = constraint, relation
+        self.schema, self.config, self._uses = schema, config, uses
 
     def prepare(self, batch: Batch, draw: Tensor | None = None) -> BinarizedGraph:
         """The graph this model passes messages on; there are no value embeddings to draw."""
@@ -71,14 +70,16 @@ class Binarized(NodeModel[BinarizedGraph]):
             neighbors.prepare()
         return graph
 
-    def hear(self, graph: BinarizedGraph, told: Tensor, which: Tensor) -> Tensor:
+    def stack(self) -> Stack:
+        """The first layers of all messages."""
+        return self.messages.stack(self._uses, self._uses)
+
+    def hear(self, graph: BinarizedGraph, stack: Stack | None, told: Tensor, which: Tensor) -> Tensor:
         """The average message over the edges of each type into a node, and `which`."""
-        heard: list[Tensor] = []
-        sent: dict[Use, Sent] = {}
-        for uses, edges in ((self._constraint, graph.constraint), (self._relation, graph.relation)):
-            for use, neighbors in zip(uses, edges, strict=True):
-                function = self.messages.of(use)
-                if use not in sent:
-                    sent[use] = function.send(told, use.attend)
-                heard.append(function(sent[use], told, neighbors, self.config.dropout))
+        assert stack is not None
+        sent, own = self.messages.project(told, stack, self._uses, self._uses)
+        heard = [
+            self.messages.of(use)(sent[use], own[use], neighbors, self.config.dropout)
+            for use, neighbors in zip(self._uses, (*graph.constraint, *graph.relation), strict=True)
+        ]
         return torch.cat([*heard, which.to(heard[0].dtype)], dim=1)

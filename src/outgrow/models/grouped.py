@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from outgrow.graphs import Batch, GroupedGraph, Schema, group_nodes
 from outgrow.kernels import exchange, project
-from outgrow.models.layers import MessageFunctions, Use, check_config
+from outgrow.models.layers import MessageFunctions, Stack, Use, check_config
 from outgrow.models.nodes import NodeModel, draw_uniform
 
 __all__ = ["Grouped", "GroupedConfig"]
@@ -101,14 +101,20 @@ class Grouped(NodeModel[GroupedGraph]):
             part.prepare()
         return graph
 
-    def hear(self, graph: GroupedGraph, told: Tensor, which: Tensor) -> Tensor:
+    def stack(self) -> Stack | None:
+        """The first layers of messages over edges, if there are any."""
+        return self.messages.stack(self._edges, self._edges) if self._edges else None
+
+    def hear(self, graph: GroupedGraph, stack: Stack | None, told: Tensor, which: Tensor) -> Tensor:
         """The answer of a node's groups of each type, the average message over the edges of each type, and `which`."""
         dropout = self.config.dropout if self.training else 0.0
         rest: list[Tensor] = []
-        for use, neighbors in zip(self._edges, (*graph.constraint, *graph.relation), strict=True):
-            function = self.messages.of(use)
-            hear = function if use.attend else function.strongest
-            rest.append(hear(function.send(told, use.attend), told, neighbors, dropout))
+        if stack is not None:
+            sent, own = self.messages.project(told, stack, self._edges, self._edges)
+            for use, neighbors in zip(self._edges, (*graph.constraint, *graph.relation), strict=True):
+                function = self.messages.of(use)
+                hear = function if use.attend else function.strongest
+                rest.append(hear(sent[use], own[use], neighbors, dropout))
         layers = [(layer.weight, layer.bias) for layer in self.pooled.values() if isinstance(layer, nn.Linear)]
         behind = torch.cat([*rest, which.to(rest[0].dtype)], dim=1) if rest else which
         projected = project(told, self.members.weight)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -14,10 +14,11 @@ from outgrow.kernels import Neighbors, advance, average_messages, project, stron
 
 __all__ = [
     "Aggregation",
+    "End",
     "LayerNormLSTM",
     "MessageFunction",
     "MessageFunctions",
-    "Sent",
+    "Stack",
     "States",
     "Use",
     "add_noise",
@@ -27,13 +28,21 @@ __all__ = [
 ]
 
 Aggregation = Literal["attention", "mean"]
+_MULTIPLE = 8  # of columns: what matrix products and loads in half precision like
 
 
-class Sent(NamedTuple):
-    """What a message function needs of its sources: the first layer's product (S, H) and attention logits (S,)."""
+class End(NamedTuple):
+    """What a message function needs of the nodes at one end of its edges: the first layer's product (N, H) and attention logits (N,)."""
 
     rows: Tensor
     logits: Tensor | None
+
+
+class Stack(NamedTuple):
+    """The weights of several products of the same states: (F, H) and (F,)."""
+
+    weight: Tensor
+    bias: Tensor
 
 
 class States(NamedTuple):
@@ -68,19 +77,23 @@ class MessageFunction(nn.Module):
         self.project = nn.Linear(width, width, bias=False) if attention else None
         self.attend = nn.Linear(2 * width, 1, bias=False) if attention else None
 
-    def send(self, states: Tensor, attend: bool) -> Sent:
-        """The sources' part, of states (S, H)."""
-        rows = project(states, self.first.weight[:, : states.shape[1]])
-        return Sent(rows, self._logits(states, 0) if attend else None)
+    def weigh(self, end: int, attend: bool) -> list[Tensor]:
+        """What makes of states an end's part (0: of the sender, 1: of the receiver): weights (H, H) and, with attention, (1, H) for the logit, a's half through W."""
+        width = self.first.out_features
+        rows = self.first.weight[:, end * width :][:, :width]
+        if not attend:
+            return [rows]
+        assert self.project is not None
+        assert self.attend is not None
+        return [rows, self.attend.weight[:, end * width :][:, :width] @ self.project.weight]
 
-    def forward(self, sent: Sent, states: Tensor, neighbors: Neighbors, dropout: float = 0.0) -> Tensor:
-        """The average message to each destination, of their states (N, H): (N, H)."""
-        rows = project(states, self.first.weight[:, states.shape[1] :], self.first.bias)
-        logits = None if sent.logits is None else (sent.logits, self._logits(states, 1))
+    def forward(self, sent: End, own: End, neighbors: Neighbors, dropout: float = 0.0) -> Tensor:
+        """The average message to each destination: (N, H)."""
+        logits = None if sent.logits is None or own.logits is None else (sent.logits, own.logits)
         layers = [(layer.weight, layer.bias) for layer in self.rest if isinstance(layer, nn.Linear)]
         return average_messages(
             sent.rows,
-            rows,
+            own.rows,
             neighbors,
             layers,
             logits=logits,
@@ -88,17 +101,9 @@ class MessageFunction(nn.Module):
             dropout=dropout if self.training else 0.0,
         )
 
-    def strongest(self, sent: Sent, states: Tensor, neighbors: Neighbors, dropout: float = 0.0) -> Tensor:
+    def strongest(self, sent: End, own: End, neighbors: Neighbors, dropout: float = 0.0) -> Tensor:
         """In place of the average, the largest message in each channel; of a function without hidden layers."""
-        rows = project(states, self.first.weight[:, states.shape[1] :], self.first.bias)
-        return strongest_messages(sent.rows, rows, neighbors, dropout if self.training else 0.0)
-
-    def _logits(self, states: Tensor, end: int) -> Tensor:
-        """a's half for that end, through W: (nodes,)."""
-        assert self.project is not None
-        assert self.attend is not None
-        half = self.attend.weight.view(2, -1)[end]
-        return states @ (half @ self.project.weight)
+        return strongest_messages(sent.rows, own.rows, neighbors, dropout if self.training else 0.0)
 
 
 class LayerNormLSTM(nn.Module):
@@ -207,6 +212,33 @@ class MessageFunctions(nn.ModuleDict):
         """The function of an edge type."""
         found = self[use.function]
         assert isinstance(found, MessageFunction)
+        return found
+
+    def stack(self, sending: Iterable[Use], hearing: Iterable[Use]) -> Stack:
+        """The first layers of what is sent and of what is heard, one below the other."""
+        ends = [*((use, 0) for use in dict.fromkeys(sending)), *((use, 1) for use in dict.fromkeys(hearing))]
+        parts = [self.of(use).weigh(end, use.attend) for use, end in ends]
+        rows, logits = [part[0] for part in parts], [logit for part in parts for logit in part[1:]]
+        weight = torch.cat([*rows, *logits])
+        weight = functional.pad(weight, (0, 0, 0, -len(weight) % _MULTIPLE))
+        silent = weight.new_zeros(weight.shape[1])
+        bias = torch.cat([self.of(use).first.bias if end else silent for use, end in ends])
+        return Stack(weight, functional.pad(bias, (0, len(weight) - len(bias))))
+
+    def project(
+        self, states: Tensor, stack: Stack, sending: Iterable[Use], hearing: Iterable[Use]
+    ) -> tuple[dict[Use, End], dict[Use, End]]:
+        """The parts that nodes with these states (N, H) have in the messages they send and in those they hear, in one product.
+
+        `stack` is of the same uses.
+        """
+        ends = [*((use, 0) for use in dict.fromkeys(sending)), *((use, 1) for use in dict.fromkeys(hearing))]
+        product, width = project(states, *stack), states.shape[1]
+        rows = product[:, : len(ends) * width].split(width, dim=1)
+        columns = iter(product[:, len(ends) * width :].unbind(1))
+        found: tuple[dict[Use, End], dict[Use, End]] = {}, {}
+        for (use, end), row in zip(ends, rows, strict=True):
+            found[end][use] = End(row, next(columns) if use.attend else None)
         return found
 
 

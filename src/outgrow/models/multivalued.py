@@ -16,9 +16,10 @@ from outgrow.graphs import Batch, MultivaluedGraph, Schema, multivalue
 from outgrow.kernels import Neighbors, gather
 from outgrow.models.layers import (
     Aggregation,
+    End,
     LayerNormLSTM,
     MessageFunctions,
-    Sent,
+    Stack,
     States,
     Use,
     add_noise,
@@ -106,8 +107,8 @@ class Multivalued(nn.Module):
         )
         self._assigned = Use("assigned", attend=False)  # a single edge each
         self._unassigned = Use("unassigned", attend=config.unassigned == "attention")
-        uses = [*self._constraint, self._assigned, self._unassigned, *self._relation]
-        self.messages = MessageFunctions(uses, config.width, config.layers)
+        self._uses = [*self._constraint, self._assigned, self._unassigned]
+        self.messages = MessageFunctions([*self._uses, *self._relation], config.width, config.layers)
         self.embeddings = nn.Embedding(config.max_values, config.width)
         self.relation_update = LayerNormLSTM(len(self._relation), config.width)
         self.update = LayerNormLSTM(len(self._constraint) + 2, config.width)
@@ -143,12 +144,14 @@ class Multivalued(nn.Module):
         """Message passing on the RMPG: relationship-aware embeddings, (B * K, H)."""
         state = drawn
         remembered = self.relation_update.remember(drawn)
+        stack = self.messages.stack(self._relation, self._relation)
         hidden = cell = torch.zeros_like(drawn)
         for _ in range(self.config.relation_steps):
-            heard: list[Tensor] = []
-            for use, neighbors in zip(self._relation, graph.relation, strict=True):
-                function = self.messages.of(use)
-                heard.append(function(function.send(state, use.attend), state, neighbors))
+            sent, own = self.messages.project(state, stack, self._relation, self._relation)
+            heard = [
+                self.messages.of(use)(sent[use], own[use], neighbors)
+                for use, neighbors in zip(self._relation, graph.relation, strict=True)
+            ]
             hidden, cell = self.relation_update(torch.cat(heard, dim=1), remembered, hidden, cell)
             state = hidden
         return hidden
@@ -172,10 +175,13 @@ class Multivalued(nn.Module):
         fresh = self.start(prepared)
         remembered = self.update.remember(fresh.told)
         state, hidden, cell = start or fresh
-        told = {use: self.messages.of(use).send(values, use.attend) for use in (self._assigned, self._unassigned)}
+        fixed = (self._assigned, self._unassigned)
+        told, _ = self.messages.project(values, self.messages.stack(fixed, ()), fixed, ())
+        stack = self.messages.stack(self._constraint, self._uses)
+        weight = self.update.hear.weight[:, : -self.config.width].contiguous()
         targets = gather(self.score(values), prepared.every)
         for _ in range(self.config.steps if steps is None else steps):
-            hidden, cell = self.step(prepared, told, remembered, state, hidden, cell)
+            hidden, cell = self.step(prepared, told, stack, weight, remembered, state, hidden, cell)
             scores = torch.bmm(targets, hidden.to(targets.dtype).unsqueeze(2)).squeeze(2)
             if noise:
                 hidden = hidden + noise * torch.randn_like(hidden)
@@ -196,7 +202,9 @@ class Multivalued(nn.Module):
     def step(
         self,
         prepared: Prepared,
-        told: Mapping[Use, Sent],
+        told: Mapping[Use, End],
+        stack: Stack,
+        weight: Tensor,
         remembered: Tensor,
         state: Tensor,
         hidden: Tensor,
@@ -204,16 +212,15 @@ class Multivalued(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """One round of messages to the variables and their update: the next hidden state and cell, each (V, H).
 
-        `told` is what the values send: they do not change.
+        `told` is what the values send: they do not change. `stack` is what messages of variables begin with, `weight` what the update's gates make of what is heard.
         """
         graph = prepared.graph
-        heard: list[Tensor] = []
-        for use, neighbors in zip(self._constraint, graph.constraint, strict=True):
-            function = self.messages.of(use)
-            heard.append(function(function.send(state, use.attend), state, neighbors, self.config.dropout))
-        for use, neighbors in ((self._assigned, graph.assigned), (self._unassigned, graph.unassigned)):
-            heard.append(self.messages.of(use)(told[use], state, neighbors, self.config.dropout))
-        return self.update(torch.cat(heard, dim=1), remembered, hidden, cell)
+        sent, own = self.messages.project(state, stack, self._constraint, self._uses)
+        heard = [
+            self.messages.of(use)((sent if use in sent else told)[use], own[use], neighbors, self.config.dropout)
+            for use, neighbors in zip(self._uses, (*graph.constraint, graph.assigned, graph.unassigned), strict=True)
+        ]
+        return self.update(torch.cat(heard, dim=1), remembered, hidden, cell, weight)
 
     def loss(self, scores: Tensor, prepared: Prepared, target: Tensor) -> Tensor:
         """Cross-entropy at every step, averaged over the variables of a puzzle: scores (T, V, K), target (V,) -> (T, B)."""

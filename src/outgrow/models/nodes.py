@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from outgrow.graphs import Batch, BinarizedGraph
 from outgrow.graphs.binarized import RULED_OUT, UNASSIGNED
-from outgrow.models.layers import LayerNormLSTM, States, add_noise, mean_by_puzzle
+from outgrow.models.layers import LayerNormLSTM, Stack, States, add_noise, mean_by_puzzle
 
 __all__ = ["NodeModel", "draw_uniform", "mix"]
 
@@ -107,7 +107,11 @@ class NodeModel(nn.Module, ABC, Generic[Graph]):
         """The graph this model passes messages on; `draw` is of marks, if it has any."""
 
     @abstractmethod
-    def hear(self, graph: Graph, told: Tensor, which: Tensor) -> Tensor:
+    def stack(self) -> Stack | None:
+        """What messages over edges begin with, the same for all steps; None if there are no edges."""
+
+    @abstractmethod
+    def hear(self, graph: Graph, stack: Stack | None, told: Tensor, which: Tensor) -> Tensor:
         """One round of messages between nodes that tell (N, H): what each hears, (N, H) for each type of edge or group, and behind that
         `which` (N, I), as it is."""
 
@@ -136,8 +140,9 @@ class NodeModel(nn.Module, ABC, Generic[Graph]):
         spare = -which.shape[1] % _MULTIPLE
         which = functional.pad(which, (0, spare))
         weight = self.update.recognize(functional.pad(self.inputs.weight, (0, 0, 0, spare)))
+        stack = self.stack()
         for _ in range(self._steps if steps is None else steps):
-            hidden, cell = self.step(graph, which, weight, told, hidden, cell)
+            hidden, cell = self.step(graph, which, weight, stack, told, hidden, cell)
             scores = graph.by_variable(self.score(hidden).squeeze(1))
             if noise:
                 hidden = hidden + noise * torch.randn_like(hidden)
@@ -153,7 +158,14 @@ class NodeModel(nn.Module, ABC, Generic[Graph]):
         return torch.stack(list(self.run(graph, steps, start)))
 
     def step(
-        self, graph: Graph, which: Tensor, weight: Tensor, told: Tensor, hidden: Tensor, cell: Tensor
+        self,
+        graph: Graph,
+        which: Tensor,
+        weight: Tensor,
+        stack: Stack | None,
+        told: Tensor,
+        hidden: Tensor,
+        cell: Tensor,
     ) -> tuple[Tensor, Tensor]:
         """One round of messages, and the update: the next hidden state and cell, each (N, H).
 
@@ -161,7 +173,7 @@ class NodeModel(nn.Module, ABC, Generic[Graph]):
         """
         if torch.is_autocast_enabled(told.device.type):  # once, not in every product
             told = told.to(torch.get_autocast_dtype(told.device.type))
-        return self.update(self.hear(graph, told, which), None, hidden, cell, weight)
+        return self.update(self.hear(graph, stack, told, which), None, hidden, cell, weight)
 
     def certainty(self, scores: Tensor) -> Tensor:
         """Of scores (V, K), the log of the probability of each variable's best value: that it is so and no other is, (V,)."""

@@ -566,7 +566,9 @@ def _weight_kernel(
     one = tl.arange(0, 16)[:, None]
     out = sums + tl.program_id(0).to(tl.int64) * (width * width + width)
     tl.store(out + row * width + column[None, :], total, mask=(row < width) & inside)
-    tl.store(out + width * width + one * width + column[None, :], bias, mask=(one == 0) & inside)  # all rows are the same
+    tl.store(
+        out + width * width + one * width + column[None, :], bias, mask=(one == 0) & inside
+    )  # all rows are the same
 
 
 @triton.jit
