@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from outgrow.errors import OutgrowError
 
@@ -15,10 +16,11 @@ PEERS = ("pyg-bf16", "pyg-fp32")
 
 @dataclass(frozen=True)
 class Way:
-    """How something is computed: by the peer or an engine; in half precision, compiled, recorded as a CUDA graph, these on a GPU alone."""
+    """How something is computed: by the peer or an engine, 'auto' being that in blocks on a CPU; in half precision, compiled, recorded as a CUDA graph, these on a
+    GPU alone."""
 
     peer: bool = False
-    fused: bool = False
+    engine: Literal["reference", "fused", "auto"] = "reference"
     half: bool = True
     compiled: bool = False
     recorded: bool = False
@@ -30,8 +32,9 @@ WAYS = {
     "reference": Way(),
     "compiled": Way(compiled=True),
     "compiled-recorded": Way(compiled=True, recorded=True),
-    "fused": Way(fused=True, recorded=True),
-    "fused-fp32": Way(fused=True, half=False, recorded=True),
+    "fused": Way(engine="fused", recorded=True),
+    "fused-fp32": Way(engine="fused", half=False, recorded=True),
+    "blocks": Way(engine="auto", half=False),
 }
 # The later rounds of a target come as late as the first one of a target some places behind.
 ROUNDS = (
@@ -68,7 +71,12 @@ TARGETS = (
     "grouped-futoshiki-12",
     "grouped-coloring-7",
 )
-CPU_TARGETS = [f"{model}-sudoku-{k}" for k in (9, 16, 25) for model in ("grouped", "multivalued", "binarized")]
+CPU_TARGETS = [
+    f"{model}-{puzzle}"
+    for puzzle in ("sudoku-9", "sudoku-16", "sudoku-25", "futoshiki-6", "futoshiki-12", "coloring-4", "coloring-7")
+    for model in ("grouped", "multivalued", "binarized")
+]
+CPU_WAYS = ("blocks", "pyg-fp32", "reference")
 CHECKED = (
     "binarized-sudoku-9",
     "binarized-futoshiki-6",
@@ -124,7 +132,7 @@ class How:
 def plan(device: str) -> list[Case]:
     """All cases, in their order."""
     if device == "cpu":
-        return [Case(target, "infer", way, 1) for target in CPU_TARGETS for way in ("reference", "pyg-fp32")]
+        return [Case(target, "infer", way, 1) for target in CPU_TARGETS for way in CPU_WAYS]
     found = [(0, CARD)]
     for at, name in enumerate(TARGETS):
         target, _, fixed = name.partition("@")

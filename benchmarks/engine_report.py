@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 Key = tuple[str, str, int]  # mode, target, fixed batch
 SHOWN = {"pyg": "PyTorch Geometric", "reference": "plain PyTorch", "compiled": "compiled", "fused": "fused"}
+SHOWN_ON_CPU = {"pyg": "PyTorch Geometric", "reference": "plain PyTorch", "blocks": "in blocks"}
 MODELS = ("binarized", "multivalued", "grouped")
 
 
@@ -181,22 +182,15 @@ def tables(report: Row) -> Iterator[tuple[str, str]]:
             )
     body = []
     for key in (key for key in rows if key not in on_gpu):
-        both = [rows[key].get(way) for way in ("pyg", "reference")]
-        faster, smaller = compared(key, "reference")
-        seconds, memory = (
-            [show(w, *how) for w in both] for how in (("seconds", "{:.3g}"), ("peak_gib", "{:,.0f}", 1024))
-        )
+        ways = [rows[key].get(way) for way in SHOWN_ON_CPU]
+        seconds = [show(way, "seconds", "{:.3g}") for way in ways]
+        memory = [show(way, "peak_gib", "{:,.0f}", 1024) for way in ways]
+        faster, smaller = compared(key, "blocks")
         body.append([name(key), *seconds, faster, *memory, smaller])
     if body:
-        head = [
-            "",
-            "PyTorch Geometric, s",
-            "Outgrow, s",
-            "faster",
-            "PyTorch Geometric, MiB",
-            "Outgrow, MiB",
-            "less memory",
-        ]
+        columns = [f"{way}, {unit}" for unit in ("s", "MiB") for way in SHOWN_ON_CPU.values()]
+        columns.insert(len(SHOWN_ON_CPU), "faster")
+        head = ["", *columns, "less memory"]
         yield f"One puzzle on {report.get('threads', 2)} threads of a processor", markdown(head, body)
 
 
@@ -204,19 +198,18 @@ def tables(report: Row) -> Iterator[tuple[str, str]]:
 
 
 def draw(report: Row, path: Path) -> None:
-    """Time and memory of a Sudoku in training against its size, a row of panels for each model."""
+    """Time and memory of a Sudoku against its size, in training or else in inference, a row of panels for each model."""
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
     from outgrow.train import curves as look
 
-    rows = {
-        key: ways
-        for key, ways in group(report["figures"]).items()
-        if key[0] == "train" and place(key[1])[0] == "sudoku" and not key[2]
-    }
+    boards = {key: ways for key, ways in group(report["figures"]).items() if place(key[1])[0] == "sudoku"}
+    rows = {key: ways for key, ways in boards.items() if key[0] == "train" and not key[2]}
+    shown = SHOWN if rows else SHOWN_ON_CPU
+    rows = rows or {key: ways for key, ways in boards.items() if all(r["device"] == "cpu" for r in ways.values())}
     models = [model for model in MODELS if any(target.startswith(f"{model}-") for _, target, _ in rows)]
     if not models:
-        raise OutgrowError("no training on Sudoku was measured: nothing to draw")
+        raise OutgrowError("neither training on Sudoku nor solving it on a CPU was measured: nothing to draw")
     height = 0.6 + 2.5 * len(models)
 
     def line(axes: Axes, model: str, way: str, at: int, factor: float, key: str) -> set[int]:
@@ -227,7 +220,7 @@ def draw(report: Row, path: Path) -> None:
                 points.append((place(target)[1], factor * (1 / row[key] if factor > 1 else row[key])))
         if points:
             how: dict[str, Any] = {"linewidth": 1.8, "markersize": 5.5, "markeredgecolor": "white"}
-            how |= {"color": look.COLORS[at], "marker": look.MARKERS[at], "label": SHOWN[way], "gid": f"{model} {way}"}
+            how |= {"color": look.COLORS[at], "marker": look.MARKERS[at], "label": shown[way], "gid": f"{model} {way}"}
             axes.plot(*zip(*sorted(points), strict=True), **how)
         return {size for size, _ in points}
 
@@ -238,7 +231,7 @@ def draw(report: Row, path: Path) -> None:
         kinds = (("ms a puzzle", "puzzles_per_second", 1e3), ("MiB a puzzle", "mib_per_puzzle", 1.0))
         for (at, model), (column, (label, key, factor)) in itertools.product(enumerate(models), enumerate(kinds)):
             axes, sizes = panels[at][column], set[int]()
-            for number, way in enumerate(SHOWN):
+            for number, way in enumerate(shown):
                 sizes |= line(axes, model, way, number, factor, key)
             axes.set(xscale="log", yscale="log", ylabel=label, title=model)
             axes.set_xticks(sorted(sizes), [f"{n}x{n}" for n in sorted(sizes)])

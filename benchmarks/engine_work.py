@@ -350,8 +350,7 @@ def measure_case(case: Case, how: How, tell: Tell) -> None:
         tell({"try": figure})
         return figure["puzzles_per_second"]
 
-    engine: Any = "fused" if way.fused else "reference"
-    with products("high" if device.type == "cuda" else "highest"), use_engine(engine):
+    with products("high" if device.type == "cuda" else "highest"), use_engine(way.engine):
         try:
             if device.type == "cpu":  # loads the libraries, which would count as memory of the first run
                 model, puzzle, _ = case.parts

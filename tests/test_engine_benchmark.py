@@ -123,7 +123,10 @@ def test_what_matters_most_comes_first(cases: ModuleType) -> None:
         assert {f"{target} {mode} {way}" for target in wanted} <= set(found)
     on_cpu = cases.plan("cpu")
     assert {(case.target, case.way, case.fixed) for case in on_cpu} == {
-        (f"{m}-sudoku-{k}", way, 1) for m in MODELS for k in (9, 16, 25) for way in ("reference", "pyg-fp32")
+        (f"{m}-{p}", way, 1)
+        for m in MODELS
+        for p in ("sudoku-9", "sudoku-16", "sudoku-25", "futoshiki-6", "futoshiki-12", "coloring-4", "coloring-7")
+        for way in ("blocks", "reference", "pyg-fp32")
     }
 
 
@@ -674,7 +677,7 @@ def test_rows_are_put_together(
 
 
 def test_tables(report: ModuleType, some: list[dict[str, Any]], cases: ModuleType, tmp_path: Path) -> None:
-    for way, rate in (("reference", 2.0), ("pyg-fp32", 0.5)):
+    for way, rate in (("blocks", 2.0), ("reference", 1.0), ("pyg-fp32", 0.5)):
         some.append(measured(cases.Case("grouped-sudoku-25", "infer", way, 1), rate, 2048 / rate, device="cpu"))
     some.append(measured(cases.Case("binarized-sudoku-24", "train", "compiled"), error="ValueError: x"))
     write(tmp_path / "a.jsonl", some)
@@ -686,7 +689,7 @@ def test_tables(report: ModuleType, some: list[dict[str, Any]], cases: ModuleTyp
     assert speed[4] == "| binarized sudoku 24, 8 at a time | - | - | - | 50 (8) | 5.0 | 0.6% | - |"
     assert len(found) == 7
     processor = found["One puzzle on 2 threads of a processor"].splitlines()
-    assert processor[2] == "| grouped sudoku 25 | 16 | 4 | 4.0x | 32,768 | 8,192 | 4.0x |"
+    assert processor[2] == "| grouped sudoku 25 | 16 | 8 | 4 | 4.0x | 32,768 | 16,384 | 8,192 | 4.0x |"
 
 
 def test_a_picture(report: ModuleType, some: list[dict[str, Any]], tmp_path: Path) -> None:
@@ -697,6 +700,18 @@ def test_a_picture(report: ModuleType, some: list[dict[str, Any]], tmp_path: Pat
     assert {"binarized pyg", "binarized reference", "binarized fused"} <= set(ids)
     with pytest.raises(OutgrowError, match="nothing to draw"):
         report.draw({"figures": found["checks"][:0]}, tmp_path / "none.svg")
+
+
+def test_a_picture_of_a_processor(report: ModuleType, cases: ModuleType, tmp_path: Path) -> None:
+    rows = [
+        measured(cases.Case(f"grouped-sudoku-{size}", "infer", way, 1), 1 / size, 9.0, device="cpu")
+        for size in (9, 16)
+        for way in ("blocks", "reference", "pyg-fp32")
+    ]
+    write(tmp_path / "a.jsonl", rows)
+    report.draw(report.merge([tmp_path / "a.jsonl"], tmp_path / "engine-cpu.json"), tmp_path / "engine.svg")
+    ids = [element.attrib.get("id") for element in ET.parse(tmp_path / "engine.svg").iter()]
+    assert {"grouped pyg", "grouped reference", "grouped blocks"} <= set(ids)
 
 
 def test_the_command(

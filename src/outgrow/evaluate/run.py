@@ -34,7 +34,7 @@ from outgrow.weights import Loaded, load_weights
 __all__ = ["FirstSteps", "evaluate", "form_for", "open_weights", "predict"]
 
 # (variable, value) nodes in a batch: a 25x25 Sudoku has 15,625.
-_NODES = {"cpu": 1 << 15, "cuda": 1 << 17}
+_NODES = {"cpu": 1 << 13, "cuda": 1 << 17}
 _MAX_STEPS = 100_000
 _MAX_SECONDS = 86_400
 _SURE = math.log(0.5)  # an answer is kept if it is more likely than not right about each single variable
