@@ -10,7 +10,7 @@ import torch
 from test_fused import EDGES, Groups, board, make_neighbors, make_roster
 from torch import Tensor
 
-from outgrow.kernels import advance, average_messages, cpu, exchange, project, reference, use_engine
+from outgrow.kernels import advance, average_messages, cpu, exchange, project, reference, strongest_messages, use_engine
 from outgrow.kernels.reference import Layer
 
 CPU = torch.device("cpu")
@@ -67,6 +67,18 @@ def test_messages(name: str, how: str, depth: int, block: int, monkeypatch: pyte
         assert_close(call(cpu.average_messages, leaves), call(reference.average_messages, double(leaves)))
 
 
+@BLOCKS
+@pytest.mark.parametrize("name", EDGES)
+def test_the_strongest(name: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu, "_EDGES", block)
+    sources, rows = EDGES[name]
+    neighbors = make_neighbors(rows, sources, spare=2)
+    leaves = numbers((sources, 8), (len(rows), 8))
+    with torch.no_grad():
+        exact = reference.strongest_messages(*double(leaves), neighbors)
+        assert_close(cpu.strongest_messages(*leaves, neighbors), exact)
+
+
 def test_padding_is_not_read() -> None:
     """Whatever stands there."""
     neighbors = make_neighbors([[0, 1], [2], []], 4, spare=1)
@@ -76,6 +88,7 @@ def test_padding_is_not_read() -> None:
     source[3] = float("nan")
     with torch.no_grad():
         assert cpu.average_messages(source, destination, neighbors, [(layer[0], layer[1])] * 2).isfinite().all()
+        assert cpu.strongest_messages(source, destination, neighbors)[:2].isfinite().all()
 
 
 @pytest.mark.parametrize(
@@ -131,7 +144,7 @@ def test_products_of_parts_of_tensors() -> None:
 def test_where_they_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """In single precision without gradients, unless another engine was asked for."""
     called: list[str] = []
-    for name in ("average_messages", "exchange", "advance", "project"):
+    for name in ("average_messages", "strongest_messages", "exchange", "advance", "project"):
         monkeypatch.setattr(cpu, name, lambda *a, name=name, **k: called.append(name))
     neighbors, roster = make_neighbors([[0, 1], [1]], 2), make_roster(2, [[[0, 1]]])
 
@@ -141,13 +154,14 @@ def test_where_they_run(monkeypatch: pytest.MonkeyPatch) -> None:
         norms = in_pairs([torch.randn(n).to(kind) for n in (16, 16, 16, 16, 4, 4)])
         square = torch.randn(4, 4).to(kind)
         average_messages(one, one, neighbors, [(square, square[0])], dropout=dropout)
+        strongest_messages(one, one, neighbors, dropout)
         exchange(one, logits, [(square, square[0])], roster, one, dropout)
         advance(one, gates.new_ones(16, 4), one, many.new_ones(16, 4), one, norms, 1e-5)
         project(one, square)
         return called
 
     with torch.no_grad():
-        assert call() == ["average_messages", "exchange", "advance", "project"]
+        assert call() == ["average_messages", "strongest_messages", "exchange", "advance", "project"]
         assert call(dropout=0.5) == ["advance", "project"]
         assert call(torch.float64) == []
         with use_engine("reference"):

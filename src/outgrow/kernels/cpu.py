@@ -19,7 +19,7 @@ from outgrow.kernels.neighbors import Neighbors
 from outgrow.kernels.reference import Layer, Norm
 from outgrow.kernels.roster import Roster
 
-__all__ = ["advance", "average_messages", "exchange", "project"]
+__all__ = ["advance", "average_messages", "exchange", "project", "strongest_messages"]
 
 _EDGES = 1 << 13  # in a block: 3 MB of 96 floats
 _NODES = 1 << 10  # in a block of the update: 1.5 MB of 4 * 96 floats
@@ -74,16 +74,28 @@ def average_messages(
             out.copy_(functional.embedding_bag(numbers, x, starts, mode="sum", per_sample_weights=share))
             continue
         mine = destination if whole else destination[block.first : block.stop]
-        x.view(len(mine), -1, x.shape[1]).add_(mine.unsqueeze(1))
+        x.view(-1, neighbors.degree, x.shape[1]).add_(mine.unsqueeze(1))
         x = _carry(x.relu_(), middle)
         if weight is None:
             out.copy_(x)
         else:
             share = weight if whole else weight[block.first : block.stop]
-            torch.bmm(share.unsqueeze(1), x.view(len(mine), -1, x.shape[1]), out=out.unsqueeze(1))
+            torch.bmm(share.unsqueeze(1), x.view(-1, neighbors.degree, x.shape[1]), out=out.unsqueeze(1))
     if last is None:
         return heard
     heard = project(heard, *last)
+    return heard if neighbors.present is None else heard.mul_(neighbors.present)
+
+
+def strongest_messages(source: Tensor, destination: Tensor, neighbors: Neighbors) -> Tensor:
+    """See `reference.strongest_messages`."""
+    if not neighbors.degree:
+        return reference.strongest_messages(source, destination, neighbors)
+    heard = source.new_empty(len(destination), source.shape[1])
+    for block in neighbors.filled.blocks(_EDGES):
+        x = source.index_select(0, block.sources).view(-1, neighbors.degree, source.shape[1])
+        out = torch.amax(x, 1, out=heard[block.first : block.stop])
+        out.add_(destination[block.first : block.stop]).relu_()
     return heard if neighbors.present is None else heard.mul_(neighbors.present)
 
 

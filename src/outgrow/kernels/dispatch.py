@@ -104,6 +104,8 @@ def strongest_messages(source: Tensor, destination: Tensor, neighbors: Neighbors
         from outgrow.kernels import fused
 
         return fused.strongest_messages(source, destination, neighbors)
+    if not dropout and _in_blocks(source):
+        return cpu.strongest_messages(source, destination, neighbors)
     return reference.strongest_messages(source, destination, neighbors, dropout)
 
 

@@ -78,6 +78,14 @@ class Neighbors:
         return (self.source >= 0 if self.mask is None else self.mask).any(1, keepdim=True)
 
     @cached_property
+    def filled(self) -> Neighbors:
+        """The same with an edge in place of padding, another time one of the row's own: what is largest of a row is so of that. Rows without any get any."""
+        if self.mask is None:
+            return self
+        first = self.mask.to(torch.uint8).argmax(1, keepdim=True)
+        return Neighbors(torch.where(self.mask, self.source, self.source.gather(1, first)), None, self.num_sources)
+
+    @cached_property
     def readers(self) -> tuple[Tensor, Tensor]:
         """The table read the other way, for gradients: (N * D,) entries of it grouped by source, and (S,) where each group begins.
 
