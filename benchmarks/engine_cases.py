@@ -34,6 +34,7 @@ WAYS = {
     "compiled-recorded": Way(compiled=True, recorded=True),
     "fused": Way(engine="fused", recorded=True),
     "fused-fp32": Way(engine="fused", half=False, recorded=True),
+    "compiled-fp32": Way(compiled=True, half=False),
     "blocks": Way(engine="auto", half=False),
 }
 # The later rounds of a target come as late as the first one of a target some places behind.
@@ -132,7 +133,9 @@ class How:
 def plan(device: str) -> list[Case]:
     """All cases, in their order."""
     if device == "cpu":
-        return [Case(target, "infer", way, 1) for target in CPU_TARGETS for way in CPU_WAYS]
+        cases = [Case(target, "infer", way, 1) for target in CPU_TARGETS for way in CPU_WAYS]
+        # Compiled, where the start counts most.
+        return [CARD, *cases, *(Case(target, "infer", "compiled-fp32", 1) for target in CPU_TARGETS[:3])]
     found = [(0, CARD)]
     for at, name in enumerate(TARGETS):
         target, _, fixed = name.partition("@")

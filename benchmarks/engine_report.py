@@ -23,6 +23,7 @@ Row = dict[str, Any]
 Key = tuple[str, str, int]  # mode, target, fixed batch
 SHOWN = {"pyg": "PyTorch Geometric", "reference": "plain PyTorch", "compiled": "compiled", "fused": "fused"}
 SHOWN_ON_CPU = {"pyg": "PyTorch Geometric", "reference": "plain PyTorch", "blocks": "in blocks"}
+STARTED = (("seconds", "{:.3g}"), ("startup_seconds", "{:.0f}"))
 MODELS = ("binarized", "multivalued", "grouped")
 
 
@@ -192,6 +193,14 @@ def tables(report: Row) -> Iterator[tuple[str, str]]:
         columns.insert(len(SHOWN_ON_CPU), "faster")
         head = ["", *columns, "less memory"]
         yield f"One puzzle on {report.get('threads', 2)} threads of a processor", markdown(head, body)
+    body = []
+    for key in (key for key, ways in rows.items() if "compiled-fp32" in ways):
+        both = [rows[key].get(way) for way in ("blocks", "compiled-fp32")]
+        cells = [show(way, what, pattern) for what, pattern in STARTED for way in both]
+        body.append([name(key), *cells])
+    if body:
+        head = ["", *(f"{way}, {unit}" for unit in ("s a puzzle", "s to start") for way in ("in blocks", "compiled"))]
+        yield "Compiled beside in blocks", markdown(head, body)
 
 
 # ---- A picture

@@ -23,11 +23,12 @@ import torch
 from engine_cases import CARD, FULL, WAYS, Case, How, Way
 from engine_flops import count_flops
 from torch import Tensor, nn
+from torch.nn import functional
 
 from outgrow.data import find_dataset
 from outgrow.errors import DamagedFile
 from outgrow.graphs import Batch, Puzzles
-from outgrow.kernels import use_engine
+from outgrow.kernels import project, use_engine
 from outgrow.models import Model, build_model, choose_device
 from outgrow.models.nodes import NodeModel
 from outgrow.puzzles import coloring
@@ -362,12 +363,15 @@ def measure_case(case: Case, how: How, tell: Tell) -> None:
             tell({"stopped": " ".join(f"{type(error).__name__}: {error}".split())[:300]})
 
 
+@torch.no_grad()
 def measure_card(how: How, tell: Tell) -> None:
-    """What the device can do: a product of random matrices in half precision, and a copy, read and written."""
+    """What the device can do: a product of random matrices, on a GPU in half precision and a large one, on a CPU one such as models have, by PyTorch's library
+    and by the one that blocks take; and a copy, read and written."""
     device = choose_device(how.device)
     gpu = device.type == "cuda"
-    side, length, times = (8192, 1 << 30, 10) if gpu else (128, 1 << 18, 1)
-    a, b = (torch.randn(side, side, device=device).to(torch.bfloat16) for _ in range(2))
+    side, length, times = (8192, 1 << 30, 10) if gpu else (96, 1 << 26, 10)
+    dtype = torch.bfloat16 if gpu else torch.float32
+    a, b = (torch.randn(8192, side, device=device).to(dtype), torch.randn(side, side, device=device).to(dtype))
     source = torch.randn(length, device=device)
     target = torch.empty_like(source)
 
@@ -380,8 +384,11 @@ def measure_card(how: How, tell: Tell) -> None:
             found.append((wait(device) - began) / times)
         return statistics.median(found[3:])
 
-    product, copy = clock(lambda: a @ b), clock(lambda: target.copy_(source))
-    tell({"tflops": 2 * side**3 / product / 1e12, "copy_tb_per_second": 8 * length / copy / 1e12})
+    flops = 2 * len(a) * side**2 / 1e12
+    copy = 8 * length / 1e12 / clock(lambda: target.copy_(source))
+    tell({"tflops": flops / clock(lambda: functional.linear(a, b)), "copy_tb_per_second": copy})
+    if not gpu:
+        tell({"tflops_blocks": flops / clock(lambda: project(a, b))})
     if gpu:
         card = torch.cuda.get_device_properties(device)
         tell({"card": card.name, "memory_gib": card.total_memory / GIB})

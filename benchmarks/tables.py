@@ -13,6 +13,8 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import engine_report
+
 from outgrow.errors import OutgrowError
 from outgrow.evaluate import Evaluation, Row, paper_figure, read_results, table
 from outgrow.evaluate.paper import paper_set
@@ -176,10 +178,25 @@ def published(measured: Sequence[Measured]) -> str:
     return markdown(["boards", "weights", "solved by the network alone", "median steps", "seconds a board"], body)
 
 
+def engine_on_cpu(measured: Sequence[Measured]) -> str:
+    """One puzzle on a processor."""
+    return next(iter(_engine().values()))
+
+
+def engine_compiled(measured: Sequence[Measured]) -> str:
+    """What compiling gives and costs there."""
+    return _engine()["Compiled beside in blocks"]
+
+
+def _engine() -> dict[str, str]:
+    return dict(engine_report.tables(json.loads((ROOT / "results" / "engine-cpu.json").read_text())))
+
+
 PLACES: dict[str, list[tuple[str, Callable[[Sequence[Measured]], str]]]] = {
     "README.md": [("beyond", beyond)],
     "docs/guide/grouped.md": [("steps", steps), ("hard", hard), ("first", first), ("probing", depth)],
     "docs/guide/solve.md": [("published", published)],
+    "docs/performance.md": [("engine-cpu", engine_on_cpu), ("engine-compiled", engine_compiled)],
 }
 
 
