@@ -423,7 +423,7 @@ def test_memory_of_a_gpu(work: ModuleType, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_the_card(cases: ModuleType, work: ModuleType) -> None:
     about, _ = collect(work.measure_card, tiny(cases))
-    assert about.keys() == {"tflops", "copy_tb_per_second"}
+    assert about.keys() == {"tflops", "tflops_blocks", "copy_tb_per_second"}
     assert min(about.values()) > 0
 
 

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 Aggregation = Literal["attention", "mean"]
-_MULTIPLE = 8  # of columns: what matrix products and loads in half precision like
+_MULTIPLE = 16  # of columns: rows of as many halves lie where the widest loads can begin
 
 
 class End(NamedTuple):

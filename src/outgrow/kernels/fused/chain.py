@@ -138,6 +138,14 @@ def _bias(bias, at: tl.constexpr, width: tl.constexpr, C: tl.constexpr):
 
 
 @triton.jit
+def _upright(bias, at: tl.constexpr, width: tl.constexpr, C: tl.constexpr):
+    """A part of a bias as the first of sixteen columns, the others of zeros: the narrowest matrix to multiply with."""
+    row = at + tl.arange(0, C)
+    first = (tl.arange(0, 16) == 0)[None, :]
+    return tl.load(bias + row[:, None] + tl.zeros([1, 16], tl.int32), mask=(row < width)[:, None] & first, other=0.0)
+
+
+@triton.jit
 def _zeros(rows: tl.constexpr, A: tl.constexpr, B: tl.constexpr):
     a = tl.zeros([rows, A], tl.float32)
     if B:
@@ -437,7 +445,6 @@ def output_kernel(
 def _step_back(
     sums, tile, source, destination, table, v1, bias1, v2, bias2, w, bias, d, along, entries, still, degree, stride, own_stride,
     below: tl.constexpr, attend: tl.constexpr, width: tl.constexpr, precision: tl.constexpr, M: tl.constexpr, A: tl.constexpr, B: tl.constexpr,
-    P: tl.constexpr,
 ):  # fmt: skip
     """A tile of edges more in the sums of `layer_kernel`, and its dz."""
     dtype: tl.constexpr = source.dtype.element_ty
@@ -450,27 +457,27 @@ def _step_back(
     da = _columns(d, entry, width, 0, width, A)
     aa, ab, ba, bb, bias_a, bias_b = sums
     aa = _multiply(tl.trans(da), x[0], aa, precision)
-    bias_a += tl.sum(tl.reshape(da.to(tl.float32), [M // P, P, A]), 0)
+    one = tl.full([M, 16], 1.0, tl.float32).to(dtype)
+    bias_a = _multiply(tl.trans(da), one, bias_a, precision)
     ua, ub = _zeros(M, A, B)
     ua = _multiply(da, w[0], ua, precision)
     if attend:
-        share = tl.sum(da.to(tl.float32) * _bias(bias + still, 0, width, A), 1)
+        known = _multiply(da, bias[0], tl.zeros([M, 16], tl.float32), precision)
     if B:
         # As wide as the first block: a product of fewer than 64 rows is one for slower instructions.
         db = _columns(d, entry, width, A, width, A)
         ab = _multiply(tl.trans(da), x[1], ab, precision)
         ba = _multiply(tl.trans(db), x[0], ba, precision)
         bb = _multiply(tl.trans(db), x[1], bb, precision)
+        bias_b = _multiply(tl.trans(db), one, bias_b, precision)
         db = _columns(d, entry, width, A, width, B)
-        bias_b += tl.sum(tl.reshape(db.to(tl.float32), [M // P, P, B]), 0)
         ua = _multiply(db, w[2], ua, precision)
         ub = _multiply(da, w[1], ub, precision)
         ub = _multiply(db, w[3], ub, precision)
         if attend:
-            share += tl.sum(db.to(tl.float32) * _bias(bias + still, A, width, B), 1)
+            known = _multiply(db, bias[1], known, precision)
     if attend:
-        share += _along((ua, ub), x, B)
-        tl.store(along + entry, share, mask=real)
+        tl.store(along + entry, tl.sum(known, 1) + _along((ua, ub), x, B), mask=real)
     _store_rows(d, entry, entry >= 0, _alive((ua, ub), x, dtype, B), width, dtype, A, B)
     return aa, ab, ba, bb, bias_a, bias_b
 
@@ -479,7 +486,7 @@ def _step_back(
 def layer_kernel(
     source, destination, table, below1, below_bias1, below2, below_bias2, weight, bias, d, along, sums, entries, zero, degree, stride,
     own_stride, below: tl.constexpr, attend: tl.constexpr, width: tl.constexpr, turns: tl.constexpr, precision: tl.constexpr, M: tl.constexpr,
-    A: tl.constexpr, B: tl.constexpr, P: tl.constexpr,
+    A: tl.constexpr, B: tl.constexpr,
 ):  # fmt: skip
     """One layer back: in place of dz_l of every edge dz_(l-1), and the gradients of the layer's weight and bias over this program's tiles. `below` layers are
     worked out anew for what went in. With `attend`, for the last layer, also `along`: the edge's share times the share's gradient, dz . (W x + b). `zero` is 0, which the compiler
@@ -491,8 +498,13 @@ def layer_kernel(
         v1 = _weight(below1, width, A, B)
     if below > 1:
         v2 = _weight(below2, width, A, B)
+    own = w[0], w[0]
+    if attend:
+        own = _upright(bias, 0, width, A), w[0]
+        if B:
+            own = own[0], _upright(bias, A, width, B)
     aa = tl.zeros([A, A], tl.float32)
-    bias_a = tl.zeros([P, A], tl.float32)
+    bias_a = tl.zeros([A, 16], tl.float32)
     if B:
         kept = (
             aa,
@@ -500,28 +512,27 @@ def layer_kernel(
             tl.zeros([A, A], tl.float32),
             tl.zeros([A, B], tl.float32),
             bias_a,
-            tl.zeros([P, B], tl.float32),
+            bias_a,
         )
     else:
         kept = aa, aa, aa, aa, bias_a, bias_a
     for turn in range(turns):
         kept = _step_back(
-            kept, program * turns + turn, source, destination, table, v1, below_bias1, v2, below_bias2, w, bias, d, along, entries,
-            turn * zero, degree, stride, own_stride, below, attend, width, precision, M, A, B, P,
+            kept, program * turns + turn, source, destination, table, v1, below_bias1, v2, below_bias2, w, own, d, along, entries,
+            turn * zero, degree, stride, own_stride, below, attend, width, precision, M, A, B,
         )  # fmt: skip
     aa, ab, ba, bb, bias_a, bias_b = kept
     out = sums + program.to(tl.int64) * (width * width + width)
     row = tl.arange(0, A)
     _store(out, row, row < width, aa, 0, width, A, tl.float32)
     behind = out + width * width
-    tl.store(behind + row, tl.sum(bias_a, 0), mask=row < width)
+    tl.store(behind + row, tl.sum(bias_a, 1) / 16, mask=row < width)
     if B:
         _store(out, row, row < width, ab, A, width, B, tl.float32)
         row = A + tl.arange(0, A)
         _store(out, row, row < width, ba, 0, width, A, tl.float32)
         _store(out, row, row < width, bb, A, width, B, tl.float32)
-        row = A + tl.arange(0, B)
-        tl.store(behind + row, tl.sum(bias_b, 0), mask=row < width)
+        tl.store(behind + row, tl.sum(bias_b, 1) / 16, mask=row < width)
 
 
 # ---- Sums of edges by node

@@ -43,9 +43,11 @@ _MAX_WIDTH = 128
 _PART = 1 << 21  # entries of a table whose dz is written at a time: 0.4 GB of 96 numbers in half precision
 _READERS = 8
 _SHARES = 1 << 10  # of a program
-# Rows of a tile, and the warps that work on it, in half and in single precision.
-_FORWARD: dict[bool, dict[str, int]] = {True: {"N": 64, "num_warps": 4}, False: {"N": 64, "num_warps": 4}}
-_BACKWARD: dict[bool, dict[str, int]] = {True: {"M": 128, "num_warps": 8}, False: {"M": 64, "num_warps": 4}}
+# Rows of a tile, warps that work on it, and how many loads are under way: forward and back. Half precision; then single precision, which fits into fast memory with
+# fewer rows: products of full precision, for checking, want few to compile in reasonable time.
+_HALF = {"N": 64, "num_warps": 4, "num_stages": 2}, {"M": 128, "num_warps": 8, "num_stages": 1}
+_SINGLE = {"N": 64, "num_warps": 4, "num_stages": 1}, {"M": 64, "num_warps": 4, "num_stages": 1}
+_CHECKED = {"N": 16, "num_warps": 4, "num_stages": 1}, {"M": 16, "num_warps": 4, "num_stages": 1}
 
 
 class _Chain(torch.autograd.Function):
@@ -65,7 +67,6 @@ class _Chain(torch.autograd.Function):
         source, destination = _in_rows(source), _in_rows(destination)
         layers = tuple(t.contiguous() for t in layers)
         nodes, width = destination.shape
-        half = source.dtype == torch.bfloat16
         ctx.how = {
             "width": width,
             "depth": len(layers) // 2,
@@ -79,7 +80,7 @@ class _Chain(torch.autograd.Function):
         heard = source.new_empty(nodes, width)
         if nodes:
             shares = _share(ctx.logits, neighbors)
-            tile = _tile(_FORWARD[half], "N")
+            tile, _ = _tiles(source.dtype, width)
             chain.forward_kernel[(triton.cdiv(nodes, tile["N"]),)](
                 source, destination, neighbors.source, shares, *_padded(layers), seed, heard, nodes, *ctx.drop, neighbors.degree, source.stride(0),
                 destination.stride(0), most=neighbors.degree if chain.INTERPRETED else 0, **ctx.how, **tile,
@@ -103,7 +104,7 @@ class _Chain(torch.autograd.Function):
         d_source_logit = d_source.new_zeros(len(source)) if attend else None
         d_logit = d_source.new_empty(nodes) if attend else None
         shares = _share(logits, neighbors)
-        tile = _tile(_BACKWARD[source.dtype == torch.bfloat16], "M")
+        _, tile = _tiles(source.dtype, width)
         strides = (degree, source.stride(0), destination.stride(0))
         common = {key: how[key] for key in ("width", "precision", "A", "B")} | tile
         rows = max(1, _PART // degree)
@@ -124,32 +125,22 @@ class _Chain(torch.autograd.Function):
                 partial = d_source.new_empty(programs, width * width + width)
                 chain.layer_kernel[(programs,)](
                     source, mine, table, *_padded(layers[: 2 * layer])[:4], *layers[2 * layer : 2 * layer + 2], d, along, partial, entries, 0, *strides,
-                    below=layer, attend=attend and how["dropped"] and layer == depth - 1, turns=turns, P=min(32, tile["M"]), **common,
+                    below=layer, attend=attend and how["dropped"] and layer == depth - 1, turns=turns, **common,
                 )  # fmt: skip
                 d_layers[layer] += partial.sum(0)
-            if attend:
+            if logit is not None and scale is not None and d_logit is not None:
                 share_tile = _share_tile(degree)
                 chain.share_back_kernel[(triton.cdiv(last - first, share_tile["N"]),)](
                     source_logit, logit[first:last], scale[first:last], table, part.mask, shares[first:last], along, d_logit[first:last], last - first,
                     degree, masked=part.mask is not None, **share_tile,
                 )  # fmt: skip
-            sums = {"width": width, "attend": attend, "R": _READERS, "H": power(width), "num_warps": 1}
+            sums = {"width": width, "R": _READERS, "H": power(width), "num_warps": 1}
             readers, starts = part.readers
             chain.sum_kernel[(len(source),)](
-                d,
-                readers,
-                starts,
-                along,
-                d_source,
-                d_source_logit,
-                len(readers),
-                len(source),
-                degree,
-                reads=True,
-                **sums,
-            )
+                d, readers, starts, along, d_source, d_source_logit, len(readers), len(source), degree, reads=True, attend=attend, **sums
+            )  # fmt: skip
             chain.sum_kernel[(last - first,)](
-                d, None, None, None, d_destination[first:last], None, entries, last - first, degree, reads=False, **{**sums, "attend": False}
+                d, None, None, None, d_destination[first:last], None, entries, last - first, degree, reads=False, attend=False, **sums
             )  # fmt: skip
         given: list[Tensor] = []
         for weights in d_layers:
@@ -240,9 +231,13 @@ def _share_tile(degree: int) -> dict[str, int]:
     return {"most": most, "N": max(1, _SHARES // most)}
 
 
-def _tile(sizes: dict[str, int], rows: str) -> dict[str, int]:
-    """In the interpreter, the smallest that a matrix product takes."""
-    return sizes | {rows: 16} if chain.INTERPRETED else sizes
+def _tiles(dtype: torch.dtype, width: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Forward and back; in the interpreter, the smallest that a matrix product takes."""
+    if chain.INTERPRETED:
+        return _CHECKED
+    if dtype == torch.bfloat16:
+        return _HALF
+    return _SINGLE if _precision() == "tf32" and width <= 96 else _CHECKED
 
 
 def _room(entries: int, rows: int, device: torch.device) -> tuple[int, int]:
@@ -250,8 +245,8 @@ def _room(entries: int, rows: int, device: torch.device) -> tuple[int, int]:
     sums are added, with some programs for every processor."""
     tiles = triton.cdiv(entries, rows)
     processors = torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 2
-    turns = power(triton.cdiv(tiles, 4 * processors))
-    return triton.cdiv(tiles, turns) * turns * rows, turns
+    turns = power(int(triton.cdiv(tiles, 4 * processors)))
+    return int(triton.cdiv(tiles, turns)) * turns * rows, turns
 
 
 def _in_rows(x: Tensor) -> Tensor:
