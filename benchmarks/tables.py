@@ -188,6 +188,15 @@ def engine_compiled(measured: Sequence[Measured]) -> str:
     return _engine()["Compiled beside in blocks"]
 
 
+def registers(measured: Sequence[Measured]) -> str:
+    """What kernels become for a GPU."""
+    found = json.loads((ROOT / "results" / "registers.json").read_text())["kernels"]
+    keys = ("registers", "spilled_bytes", "shared_bytes", "instructions", "products", "cycles")
+    head = ["kernel", "rows", "warps", "registers", "bytes spilled", "bytes of fast memory", "instructions a tile", "of them products", "cycles"]
+    body = [[row["kernel"], str(row.get("N") or row["M"]), str(row["num_warps"]), *(f"{row[key]:,}" for key in keys)] for row in found]
+    return markdown(head, body)
+
+
 def _engine() -> dict[str, str]:
     return dict(engine_report.tables(json.loads((ROOT / "results" / "engine-cpu.json").read_text())))
 
@@ -196,7 +205,7 @@ PLACES: dict[str, list[tuple[str, Callable[[Sequence[Measured]], str]]]] = {
     "README.md": [("beyond", beyond)],
     "docs/guide/grouped.md": [("steps", steps), ("hard", hard), ("first", first), ("probing", depth)],
     "docs/guide/solve.md": [("published", published)],
-    "docs/performance.md": [("engine-cpu", engine_on_cpu), ("engine-compiled", engine_compiled)],
+    "docs/performance.md": [("engine-cpu", engine_on_cpu), ("engine-compiled", engine_compiled), ("registers", registers)],
 }
 
 
