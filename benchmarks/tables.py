@@ -192,8 +192,21 @@ def registers(measured: Sequence[Measured]) -> str:
     """What kernels become for a GPU."""
     found = json.loads((ROOT / "results" / "registers.json").read_text())["kernels"]
     keys = ("registers", "spilled_bytes", "shared_bytes", "instructions", "products", "cycles")
-    head = ["kernel", "rows", "warps", "registers", "bytes spilled", "bytes of fast memory", "instructions a tile", "of them products", "cycles"]
-    body = [[row["kernel"], str(row.get("N") or row["M"]), str(row["num_warps"]), *(f"{row[key]:,}" for key in keys)] for row in found]
+    head = [
+        "kernel",
+        "rows",
+        "warps",
+        "registers",
+        "bytes spilled",
+        "bytes of fast memory",
+        "instructions a tile",
+        "of them products",
+        "cycles",
+    ]
+    body = [
+        [row["kernel"], str(row.get("N") or row["M"]), str(row["num_warps"]), *(f"{row[key]:,}" for key in keys)]
+        for row in found
+    ]
     return markdown(head, body)
 
 
@@ -205,7 +218,11 @@ PLACES: dict[str, list[tuple[str, Callable[[Sequence[Measured]], str]]]] = {
     "README.md": [("beyond", beyond)],
     "docs/guide/grouped.md": [("steps", steps), ("hard", hard), ("first", first), ("probing", depth)],
     "docs/guide/solve.md": [("published", published)],
-    "docs/performance.md": [("engine-cpu", engine_on_cpu), ("engine-compiled", engine_compiled), ("registers", registers)],
+    "docs/performance.md": [
+        ("engine-cpu", engine_on_cpu),
+        ("engine-compiled", engine_compiled),
+        ("registers", registers),
+    ],
 }
 
 

@@ -11,7 +11,9 @@ FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
 
 
 def load_benchmark(name: str) -> ModuleType:
-    """The module of benchmarks/NAME.py."""
+    """The module of benchmarks/NAME.py, which may import others that lie there."""
+    if str(FOLDER) not in sys.path:
+        sys.path.append(str(FOLDER))
     spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None

@@ -117,6 +117,24 @@ def test_documents_that_differ_are_found_and_written(
     (tmp_path / "docs" / "guide").mkdir(parents=True)
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "probing.json").write_text('{"sets": {"a": {"0": 5, "4": 2, "never": 1}, "b": {"9": 3}}}')
+    figure = {
+        "target": "grouped-sudoku-9",
+        "mode": "infer",
+        "fixed": 1,
+        "device": "cpu",
+        "mib_per_puzzle": 1,
+        "peak_gib": 0.5,
+    }
+    figures = [
+        {**figure, "way": way, "seconds": seconds, "puzzles_per_second": 1 / seconds, "startup_seconds": 7}
+        for way, seconds in (("blocks", 0.5), ("pyg-fp32", 2.0), ("compiled-fp32", 1.0))
+    ]
+    ratio = {"target": "grouped-sudoku-9", "mode": "infer", "fixed": 1, "way": "blocks", "times_as_fast": 4.0}
+    engine = {"figures": figures, "ratios": [{**ratio, "times_less_memory": None}]}
+    (tmp_path / "results" / "engine-cpu.json").write_text(json.dumps(engine))
+    counts = dict.fromkeys(("registers", "spilled_bytes", "shared_bytes", "instructions", "products", "cycles"), 1234)
+    kernel = {"kernel": "forward", "N": 64, "num_warps": 4, **counts}
+    (tmp_path / "results" / "registers.json").write_text(json.dumps({"kernels": [kernel]}))
     level = {"weights": "w", "count": 4, "solved": 3, "median_steps": 7, "seconds": 2.0}
     (tmp_path / "results" / "published.json").write_text(json.dumps({"levels": {"solo-3x3db": level}}))
     for name, parts in tables.PLACES.items():
@@ -129,6 +147,10 @@ def test_documents_that_differ_are_found_and_written(
     assert "| `a` | 8 | 62.5 | - | - | 25.0 | - | 12.5 |\n| `b` | 3 | - | - | - | - | 100.0 | - |\n" in guide
     guide = (tmp_path / "docs" / "guide" / "solve.md").read_text()
     assert "| `sgt-solo --generate N 3x3db` | w | 3 of 4 | 7 | 0.5 |\n" in guide
+    performance = (tmp_path / "docs" / "performance.md").read_text()
+    assert "| grouped sudoku 9 | 2 | - | 0.5 | 4.0x | 512 | - | 512 | - |\n" in performance
+    assert "| grouped sudoku 9 | 0.5 | 1 | 7 | 7 |\n" in performance
+    assert "| forward | 64 | 4 | 1,234 |" in performance
     assert tables.main(["--check"]) == 0
     (tmp_path / "README.md").write_text((tmp_path / "README.md").read_text().replace("90.0", "99.0"))
     assert tables.main(["--check"]) == 1

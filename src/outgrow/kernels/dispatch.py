@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -32,6 +33,7 @@ Engine = Literal["auto", "reference", "fused"]
 _engine: Engine = "auto"
 _TRITON = find_spec("triton") is not None
 _MAX_WIDTH = 256  # fused kernels hold rows in registers
+_NO_DROPOUT = "without layers behind the first they know no dropout"
 
 
 @contextmanager
@@ -50,12 +52,19 @@ def use_engine(engine: Engine) -> Iterator[None]:
         _engine = before
 
 
-def _fits(states: Tensor) -> bool:
-    if _engine == "reference" or not _TRITON or torch.compiler.is_compiling():
+def _fits(states: Tensor, otherwise: str = "") -> bool:
+    """Whether a fused kernel takes states of that kind. One that was asked for by name and cannot says why, in words of its own or `otherwise`."""
+    if _engine == "reference" or torch.compiler.is_compiling() or not (states.is_cuda or _engine == "fused"):
         return False
-    if states.dtype == torch.float64 or states.shape[1] > _MAX_WIDTH:
+    if not _TRITON:
         return False
-    return states.is_cuda or _engine == "fused"
+    if states.dtype == torch.float64:
+        otherwise = "they compute in half or single precision, not in double"
+    elif states.shape[1] > _MAX_WIDTH:
+        otherwise = f"rows of {states.shape[1]} numbers are too wide for them, which take {_MAX_WIDTH}"
+    if otherwise and _engine == "fused":
+        warnings.warn(f"no fused kernels here, the reference instead: {otherwise}", RuntimeWarning, stacklevel=4)
+    return not otherwise
 
 
 def _in_blocks(states: Tensor) -> bool:
@@ -70,6 +79,15 @@ def project(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return cpu.project(x, weight, bias) if _in_blocks(x) else functional.linear(x, weight, bias)
 
 
+def _layers_misfit(width: int, layers: int, dropout: float) -> str:
+    """Why messages of that width and with so many layers behind the first are not for fused kernels."""
+    if not _TRITON:
+        return ""
+    from outgrow.kernels import fused
+
+    return fused.layers_misfit(width, layers, dropout)
+
+
 def average_messages(
     source: Tensor,
     destination: Tensor,
@@ -81,16 +99,17 @@ def average_messages(
     dropout: float = 0.0,
 ) -> Tensor:
     """See `reference.average_messages`."""
-    if _fits(source) and (layers or not dropout):
+    if not layers and _fits(source, _NO_DROPOUT if dropout else ""):
         from outgrow.kernels import fused
 
-        if not layers:
-            return fused.average_messages(source, destination, neighbors, logits=logits, sharpen=sharpen)
-        # Asked for by name alone, until it has been measured on a GPU.
-        if _engine == "fused" and fused.layers_fit(source.shape[1], len(layers), dropout):
-            return fused.average_layered(
-                source, destination, neighbors, layers, logits=logits, sharpen=sharpen, dropout=dropout
-            )
+        return fused.average_messages(source, destination, neighbors, logits=logits, sharpen=sharpen)
+    # Asked for by name alone, until it has been measured on a GPU.
+    if layers and _engine == "fused" and _fits(source, _layers_misfit(source.shape[1], len(layers), dropout)):
+        from outgrow.kernels import fused
+
+        return fused.average_layered(
+            source, destination, neighbors, layers, logits=logits, sharpen=sharpen, dropout=dropout
+        )
     if not dropout and _in_blocks(source):
         return cpu.average_messages(source, destination, neighbors, layers, logits=logits, sharpen=sharpen)
     return reference.average_messages(
@@ -100,7 +119,7 @@ def average_messages(
 
 def strongest_messages(source: Tensor, destination: Tensor, neighbors: Neighbors, dropout: float = 0.0) -> Tensor:
     """See `reference.strongest_messages`."""
-    if not dropout and _fits(source):
+    if _fits(source, _NO_DROPOUT if dropout else ""):
         from outgrow.kernels import fused
 
         return fused.strongest_messages(source, destination, neighbors)
@@ -118,7 +137,7 @@ def exchange(
     dropout: float = 0.0,
 ) -> Tensor:
     """See `reference.exchange`."""
-    if not dropout and _fits(states):
+    if _fits(states, _NO_DROPOUT if dropout else ""):
         from outgrow.kernels import fused
 
         return fused.exchange(states, projected, layers, roster, rest)

@@ -6,7 +6,7 @@ back is not kept.
 
 from outgrow.kernels.fused.edges import average_messages, strongest_messages
 from outgrow.kernels.fused.groups import exchange
-from outgrow.kernels.fused.layered import average_layered, layers_fit
+from outgrow.kernels.fused.layered import average_layered, layers_misfit
 from outgrow.kernels.fused.update import update_states
 
-__all__ = ["average_layered", "average_messages", "exchange", "layers_fit", "strongest_messages", "update_states"]
+__all__ = ["average_layered", "average_messages", "exchange", "layers_misfit", "strongest_messages", "update_states"]

@@ -36,7 +36,7 @@ from outgrow.kernels.fused.blocks import power
 from outgrow.kernels.neighbors import Neighbors
 from outgrow.kernels.reference import Layer
 
-__all__ = ["average_layered", "kept", "layers_fit"]
+__all__ = ["average_layered", "kept", "layers_misfit"]
 
 _MAX_LAYERS = 3  # in the chain: their weights are held at once
 _MAX_WIDTH = 128
@@ -150,9 +150,14 @@ class _Chain(torch.autograd.Function):
         return d_source.to(source.dtype), d_destination, *d_logits, None, None, None, None, *d_given
 
 
-def layers_fit(width: int, layers: int, dropout: float) -> bool:
-    """Whether messages of that width and with so many layers behind the first can be computed here."""
-    return width <= _MAX_WIDTH and 1 <= layers - (not dropout) <= _MAX_LAYERS
+def layers_misfit(width: int, layers: int, dropout: float) -> str:
+    """Why messages of that width and with so many layers behind the first cannot be computed here; '' if they can."""
+    if width > _MAX_WIDTH:
+        return f"messages of {width} numbers with layers are too wide for them, which take {_MAX_WIDTH}"
+    among = layers - (not dropout)  # without dropout the last one is behind the average
+    if not 1 <= among <= _MAX_LAYERS:
+        return f"they compute 1 to {_MAX_LAYERS} layers an edge behind the first, not {among}"
+    return ""
 
 
 def average_layered(
