@@ -97,7 +97,8 @@ def test_layers(name: str, how: str, depth: int, width: int, dropout: float, dty
     assert_exact(fused, exact, leaves, dtype, small=1e-5)  # gradients of logits are small differences of large sums
 
 
-def test_a_table_in_parts_has_the_same_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_a_table_in_parts_has_the_same_gradients(dropout: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it is too long to write the gradients of all edges at once."""
     torch.manual_seed(0)
     sources, rows = EDGES["any degree"]
@@ -107,7 +108,8 @@ def test_a_table_in_parts_has_the_same_gradients(monkeypatch: pytest.MonkeyPatch
 
     def run() -> tuple[Tensor, ...]:
         given = [t.requires_grad_() for t in leaves]
-        heard = layered.average_layered(*given[:2], neighbors, layers, logits=(given[2], given[3]))
+        logits, seed = (given[2], given[3]), torch.tensor([SEED], device=leaves[0].device)
+        heard = layered.average_layered(*given[:2], neighbors, layers, logits=logits, dropout=dropout, seed=seed)
         return torch.autograd.grad(heard.square().sum(), given)
 
     whole = run()
