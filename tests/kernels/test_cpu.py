@@ -95,13 +95,17 @@ def test_padding_is_not_read() -> None:
     ("nodes", "types"),
     [
         pytest.param(36, board(6), id="a board"),
+        pytest.param(6, [[[0, 1], [2, 3], [4, 5]], [[0, 2, 4], [1, 3, 5]]], id="an oblong board"),
+        pytest.param(3, [[[0], [1], [2]]], id="everyone alone"),
         pytest.param(20, [[[0, 1, 2], [2, 3], [4]], [list(range(19)), [0, 19]], [[5]]], id="any sizes"),
         pytest.param(3, [[[0, 1, 2]], []], id="a type without groups"),
         pytest.param(5, [[[0], [], [1, 2]], [[4, 3, 2, 1, 0]]], id="a group without members"),
     ],
 )
 @pytest.mark.parametrize("heads", [1, 3])
-def test_groups(nodes: int, types: Sequence[Groups], heads: int) -> None:
+@pytest.mark.parametrize("small", [0, 1 << 19])
+def test_groups(nodes: int, types: Sequence[Groups], heads: int, small: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu, "_SMALL", small)
     roster, count = make_roster(nodes, types), len(types)
     leaves = numbers((nodes, 8), (nodes, count * (8 + heads)), (nodes, 3), *[(8, heads * 8), (8,)] * count)
     given = [[*leaves[:2], in_pairs(leaves[3:]), roster, leaves[2]] for leaves in (leaves, double(leaves))]

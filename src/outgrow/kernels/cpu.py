@@ -6,6 +6,7 @@ next ones are, in place where nothing is lost by it. Edges that are padding alon
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from itertools import repeat
 from typing import Any
@@ -17,12 +18,13 @@ from torch.nn import functional
 from outgrow.kernels import reference
 from outgrow.kernels.neighbors import Neighbors
 from outgrow.kernels.reference import Layer, Norm
-from outgrow.kernels.roster import Roster
+from outgrow.kernels.roster import Board, Roster
 
 __all__ = ["advance", "average_messages", "exchange", "project", "strongest_messages"]
 
 _EDGES = 1 << 13  # in a block: 3 MB of 96 floats
 _NODES = 1 << 10  # in a block of the update: 1.5 MB of 4 * 96 floats
+_SMALL = 1 << 19  # numbers of all members of a board's groups
 # Products of fewer multiplications are not worth preparing for oneDNN, which takes AVX-512 where MKL does not (on AMD): up to twice as fast.
 _LARGE = 2 << 20
 _ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
@@ -112,6 +114,16 @@ def exchange(states: Tensor, projected: Tensor, layers: Sequence[Layer], roster:
     heads = (projected.shape[1] - types * width) // types
     heard = states.new_empty(len(states), types * width + rest.shape[1])
     heard[:, types * width :] = rest
+    board = roster.board
+    if board is not None and board.members.numel() * width <= _SMALL:
+        # All types together: on a small board it is the calls that take time.
+        pooled = _pool_board(states, projected[:, types * width :].reshape(-1, heads), board)
+        said = torch.cat(
+            [project(part, *layer) for part, layer in zip(pooled.split(board.groups), layers, strict=True)]
+        )
+        told = said.index_select(0, board.of_node).view(len(states), types * width)
+        torch.add(told, projected[:, : types * width], out=heard[:, : types * width]).relu_()
+        return heard
     for number, ((members, memberships), layer) in enumerate(zip(roster.types, layers, strict=True)):
         logits = projected[:, types * width + number * heads :][:, :heads]
         said = project(reference.pool_members(states, logits, members), *layer)
@@ -122,6 +134,14 @@ def exchange(states: Tensor, projected: Tensor, layers: Sequence[Layer], roster:
         else:
             place.copy_(average_messages(said, mine.contiguous(), memberships, ()))
     return heard
+
+
+def _pool_board(states: Tensor, logits: Tensor, board: Board) -> Tensor:
+    """`reference.pool_members` of all types, (T * G, A * H); logits (N * T, A)."""
+    rows = states.index_select(0, board.members).view(-1, board.size, states.shape[1])
+    weight = logits.index_select(0, board.places).view(-1, board.size, logits.shape[1])
+    weight = weight.mul_(math.log(board.size)).softmax(1)
+    return torch.bmm(weight.transpose(1, 2), rows).flatten(1)
 
 
 def advance(

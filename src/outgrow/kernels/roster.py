@@ -40,6 +40,21 @@ class Roster:
         """Every node is in one group of each type, as on a board."""
         return all(at.degree == 1 and at.mask is None for _, at in self.types)
 
+    @cached_property
+    def board(self) -> Board | None:
+        """Of groups that are all of one size, each node in one of every type: all types in one table. None for others."""
+        sizes = {members.source.shape for members, _ in self.types}
+        whole = all(members.degree and members.mask is None for members, _ in self.types)
+        if not (self.single and whole and len(sizes) == 1):
+            return None
+        count, kinds = len(self.types), range(len(self.types))
+        members = torch.cat([members.source.flatten() for members, _ in self.types])
+        each = members.numel() // count
+        kind = torch.arange(count, device=members.device).repeat_interleave(each)
+        (groups, size) = sizes.pop()
+        of_node = torch.cat([self.types[k][1].source + k * groups for k in kinds], dim=1)
+        return Board(groups, size, members, members * count + kind, of_node.flatten())
+
     def prepare(self) -> Roster:
         """Works out now, outside of compiled or recorded code, what messages and their gradients need."""
         for members, at in self.types:
@@ -77,6 +92,25 @@ class Roster:
             # Filled in there: a recording allows no copies from the host.
             slots=torch.cat([torch.full((1,), slot, dtype=torch.int32, device=device) for slot in slots]),
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Board:
+    """Members and groups of T types with G groups of n members each, type after type.
+
+    Attributes:
+        groups: G.
+        size: n.
+        members: (T * G * n,), the nodes of each group.
+        places: (T * G * n,), the same where every node has a row for each type.
+        of_node: (N * T,), the groups of each node.
+    """
+
+    groups: int
+    size: int
+    members: Tensor
+    places: Tensor
+    of_node: Tensor
 
 
 @dataclass(frozen=True, eq=False)
