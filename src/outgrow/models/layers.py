@@ -200,6 +200,11 @@ def share_functions(
     return constraints, relations
 
 
+def _ends(sending: Iterable[Use], hearing: Iterable[Use]) -> list[tuple[Use, int]]:
+    """Every use once at each end, those that send first."""
+    return [*((use, 0) for use in dict.fromkeys(sending)), *((use, 1) for use in dict.fromkeys(hearing))]
+
+
 class MessageFunctions(nn.ModuleDict):
     """Every function named in `uses`, with attention where one of its uses asks for it."""
 
@@ -216,7 +221,7 @@ class MessageFunctions(nn.ModuleDict):
 
     def stack(self, sending: Iterable[Use], hearing: Iterable[Use]) -> Stack:
         """The first layers of what is sent and of what is heard, one below the other."""
-        ends = [*((use, 0) for use in dict.fromkeys(sending)), *((use, 1) for use in dict.fromkeys(hearing))]
+        ends = _ends(sending, hearing)
         parts = [self.of(use).weigh(end, use.attend) for use, end in ends]
         rows, logits = [part[0] for part in parts], [logit for part in parts for logit in part[1:]]
         weight = torch.cat([*rows, *logits])
@@ -232,7 +237,7 @@ class MessageFunctions(nn.ModuleDict):
 
         `stack` is of the same uses.
         """
-        ends = [*((use, 0) for use in dict.fromkeys(sending)), *((use, 1) for use in dict.fromkeys(hearing))]
+        ends = _ends(sending, hearing)
         product, width = project(states, *stack), states.shape[1]
         rows = product[:, : len(ends) * width].split(width, dim=1)
         columns = iter(product[:, len(ends) * width :].unbind(1))
