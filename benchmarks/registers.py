@@ -112,15 +112,13 @@ def cases(width: int) -> list[tuple[str, Any, dict[str, Any], dict[str, Any]]]:
     """Those of training with attention and dropout, three layers behind the first, as `layered` runs them."""
     forward, backward = layered._HALF
     common = {"width": width, "precision": "tf32", "most": 0, "depth": DEPTH, "dropped": True, **layered._blocks(width)}
-    found = [
-        ("forward", chain.forward_kernel, forward, common),
-        ("output", chain.output_kernel, backward, common | {"attend": True}),
-    ]
+    found = [("forward", chain.forward_kernel, forward, common)]
     for layer in reversed(range(DEPTH)):
-        constants = common | {"below": layer, "attend": layer == DEPTH - 1, "turns": 16}
+        last = layer == DEPTH - 1
+        constants = common | {"below": layer, "attend": last, "fresh": last, "turns": 16}
         for number in range(layer + 1, DEPTH):
             constants |= {f"below{number}": None, f"below_bias{number}": None}
-        if layer < DEPTH - 1:
+        if not last:
             constants |= {"along": None, "bias": None}
         found.append((f"layer {layer + 1}", chain.layer_kernel, backward, constants))
     return found

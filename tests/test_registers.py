@@ -21,11 +21,11 @@ def test_kernels_are_compiled_for_a_card(tmp_path: Path) -> None:
     subprocess.run(command, env=environment, check=True, capture_output=True)
     found = json.loads(target.read_text())
     kernels = {row["kernel"]: row for row in found["kernels"]}
-    assert list(kernels) == ["forward", "output", "layer 3", "layer 2", "layer 1"]
-    for name, row in kernels.items():
+    assert list(kernels) == ["forward", "layer 3", "layer 2", "layer 1"]
+    for row in kernels.values():
         assert 0 < row["registers"] <= 255
         assert row["instructions"] > 50
-        assert (row["products"] > 0) == (name != "output")
+        assert row["products"] > 0
     refused = subprocess.run(command, env={**environment, "TRITON_INTERPRET": "1"}, capture_output=True, text=True)
     assert refused.returncode == 2
     assert "TRITON_INTERPRET" in refused.stderr

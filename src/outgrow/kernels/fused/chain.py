@@ -402,48 +402,48 @@ def _entries(table, tile, entries, degree, M: tl.constexpr):
 
 @triton.jit
 def output_kernel(
-    source, destination, table, shares, weight1, bias1, weight2, bias2, weight3, bias3, seeds, d_heard, d, along, offset, entries, threshold, rescale,
-    degree, stride, own_stride, width: tl.constexpr, depth: tl.constexpr, dropped: tl.constexpr, attend: tl.constexpr, precision: tl.constexpr,
-    M: tl.constexpr, A: tl.constexpr, B: tl.constexpr,
+    source, destination, table, shares, weight1, bias1, weight2, bias2, weight3, bias3, d_heard, d, along, entries, degree, stride, own_stride,
+    width: tl.constexpr, depth: tl.constexpr, attend: tl.constexpr, precision: tl.constexpr, M: tl.constexpr, A: tl.constexpr, B: tl.constexpr,
 ):  # fmt: skip
-    """dz_L of a tile of edges: of their share of what a node heard, what dropout keeps, or what gets through the last relu (and then `along`)."""
+    """dz_L of a tile of edges where the last layer has a relu: what gets through it of their share of what a node heard; and with `attend` also `along`."""
     dtype: tl.constexpr = source.dtype.element_ty
     entry, real, j, i = _entries(table, tl.program_id(0), entries, degree, M)
     share = tl.load(shares + entry, mask=real, other=0.0)
     g = _rows(d_heard, i, width, width, A, B)
-    share *= rescale
     ga = share[:, None] * g[0].to(tl.float32)
     gb = ga
     if B:
         gb = share[:, None] * g[1].to(tl.float32)
-    if dropped:
-        seed = tl.load(seeds).to(tl.uint32)
-        place = offset + entry  # in the whole table
-        ga = tl.where(_keep(seed, place, tl.arange(0, A), threshold), ga, 0.0)
-        if B:
-            gb = tl.where(_keep(seed, place, A + tl.arange(0, B), threshold), gb, 0.0)
-    else:
-        w1 = _weight(weight1, width, A, B)
-        w2, w3 = w1, w1
-        if depth > 1:
-            w2 = _weight(weight2, width, A, B)
-        if depth > 2:
-            w3 = _weight(weight3, width, A, B)
-        x = _begin(_rows(source, j, stride, width, A, B), _rows(destination, i, own_stride, width, A, B), dtype, B)
-        x = _chain(x, w1, bias1, w2, bias2, depth, precision, width, M, A, B)
-        if depth > 2:
-            x = _layer(x, w3, bias3, precision, width, M, A, B)
-        if attend:
-            tl.store(along + entry, _along((ga, gb), x, B), mask=real)
-        ga = tl.where(x[0] > 0, ga, 0.0)
-        if B:
-            gb = tl.where(x[1] > 0, gb, 0.0)
+    w1 = _weight(weight1, width, A, B)
+    w2, w3 = w1, w1
+    if depth > 1:
+        w2 = _weight(weight2, width, A, B)
+    if depth > 2:
+        w3 = _weight(weight3, width, A, B)
+    x = _begin(_rows(source, j, stride, width, A, B), _rows(destination, i, own_stride, width, A, B), dtype, B)
+    x = _chain(x, w1, bias1, w2, bias2, depth, precision, width, M, A, B)
+    if depth > 2:
+        x = _layer(x, w3, bias3, precision, width, M, A, B)
+    if attend:
+        tl.store(along + entry, _along((ga, gb), x, B), mask=real)
+    ga = tl.where(x[0] > 0, ga, 0.0)
+    if B:
+        gb = tl.where(x[1] > 0, gb, 0.0)
     _store_rows(d, entry, entry >= 0, (ga, gb), width, dtype, A, B)
 
 
 @triton.jit
+def _dropped(
+    d_heard, row, share, seed, place, threshold, at: tl.constexpr, width: tl.constexpr, C: tl.constexpr, dtype: tl.constexpr, still
+):  # fmt: skip
+    """What dropout leaves of some edges' shares of what nodes heard: a block of columns."""
+    g = share[:, None] * _columns(d_heard, row, width, at, width, C).to(tl.float32)
+    return _narrow(tl.where(_keep(seed, place, at + tl.arange(0, C) + still, threshold), g, 0.0), dtype)
+
+
+@triton.jit
 def _step_back(
-    sums, tile, source, destination, table, v1, bias1, v2, bias2, w, bias, d, along, entries, still, degree, stride, own_stride,
+    sums, tile, source, destination, table, v1, bias1, v2, bias2, w, bias, d, along, entries, still, degree, stride, own_stride, shares, d_heard, seed, offset, threshold, rescale, fresh: tl.constexpr,
     below: tl.constexpr, attend: tl.constexpr, width: tl.constexpr, precision: tl.constexpr, M: tl.constexpr, A: tl.constexpr, B: tl.constexpr,
 ):  # fmt: skip
     """A tile of edges more in the sums of `layer_kernel`, and its dz."""
@@ -454,7 +454,12 @@ def _step_back(
         x = _layer(x, v1, bias1 + still, precision, width, M, A, B)
     if below > 1:
         x = _layer(x, v2, bias2 + still, precision, width, M, A, B)
-    da = _columns(d, entry, width, 0, width, A)
+    share = 0.0
+    if fresh:
+        share = tl.load(shares + entry, mask=real, other=0.0) * rescale
+        da = _dropped(d_heard, i, share, seed, offset + entry, threshold, 0, width, A, dtype, still)
+    else:
+        da = _columns(d, entry, width, 0, width, A)
     aa, ab, ba, bb, bias_a, bias_b = sums
     aa = _multiply(tl.trans(da), x[0], aa, precision)
     one = tl.full([M, 16], 1.0, tl.float32).to(dtype)
@@ -465,12 +470,14 @@ def _step_back(
         known = _multiply(da, bias[0], tl.zeros([M, 16], tl.float32), precision)
     if B:
         # As wide as the first block: a product of fewer than 64 rows is one for slower instructions.
-        db = _columns(d, entry, width, A, width, A)
+        if fresh:
+            db = _dropped(d_heard, i, share, seed, offset + entry, threshold, A, width, A, dtype, still)
+        else:
+            db = _columns(d, entry, width, A, width, A)
         ab = _multiply(tl.trans(da), x[1], ab, precision)
         ba = _multiply(tl.trans(db), x[0], ba, precision)
         bb = _multiply(tl.trans(db), x[1], bb, precision)
         bias_b = _multiply(tl.trans(db), one, bias_b, precision)
-        db = _columns(d, entry, width, A, width, B)
         ua = _multiply(db, w[2], ua, precision)
         ub = _multiply(da, w[1], ub, precision)
         ub = _multiply(db, w[3], ub, precision)
@@ -485,15 +492,22 @@ def _step_back(
 @triton.jit
 def layer_kernel(
     source, destination, table, below1, below_bias1, below2, below_bias2, weight, bias, d, along, sums, entries, zero, degree, stride,
-    own_stride, below: tl.constexpr, attend: tl.constexpr, width: tl.constexpr, turns: tl.constexpr, precision: tl.constexpr, M: tl.constexpr,
+    own_stride, shares, d_heard, seeds, offset, threshold, rescale, fresh: tl.constexpr, below: tl.constexpr, attend: tl.constexpr, width: tl.constexpr, turns: tl.constexpr, precision: tl.constexpr, M: tl.constexpr,
     A: tl.constexpr, B: tl.constexpr,
 ):  # fmt: skip
     """One layer back: in place of dz_l of every edge dz_(l-1), and the gradients of the layer's weight and bias over this program's tiles. `below` layers are
-    worked out anew for what went in. With `attend`, for the last layer, also `along`: the edge's share times the share's gradient, dz . (W x + b). `zero` is 0, which the compiler
-    must not know: it would keep biases in registers."""
+    worked out anew for what went in. With `fresh`, for a last layer with dropout behind it, dz_l is what that keeps of an edge's share of what a node heard (`offset` is where this part of
+    the table begins), and with `attend` there is `along`: the edge's share times the share's gradient, dz . (W x + b). `zero` is 0, which the compiler must not know:
+    it would keep biases in registers."""
     program = tl.program_id(0)
+    seed = 0
+    if fresh:
+        seed = tl.load(seeds).to(tl.uint32)
     w = _weight(weight, width, A, B)
     v1, v2 = w, w
+    if B:
+        row = tl.arange(0, A)
+        w = w[0], w[1], _block(weight, A + row, row, width), _block(weight, A + row, A + tl.arange(0, B), width)
     if below > 0:
         v1 = _weight(below1, width, A, B)
     if below > 1:
@@ -502,7 +516,7 @@ def layer_kernel(
     if attend:
         own = _upright(bias, 0, width, A), w[0]
         if B:
-            own = own[0], _upright(bias, A, width, B)
+            own = own[0], _upright(bias, A, width, A)
     aa = tl.zeros([A, A], tl.float32)
     bias_a = tl.zeros([A, 16], tl.float32)
     if B:
@@ -519,7 +533,7 @@ def layer_kernel(
     for turn in range(turns):
         kept = _step_back(
             kept, program * turns + turn, source, destination, table, v1, below_bias1, v2, below_bias2, w, own, d, along, entries,
-            turn * zero, degree, stride, own_stride, below, attend, width, precision, M, A, B,
+            turn * zero, degree, stride, own_stride, shares, d_heard, seed, offset, threshold, rescale, fresh, below, attend, width, precision, M, A, B,
         )  # fmt: skip
     aa, ab, ba, bb, bias_a, bias_b = kept
     out = sums + program.to(tl.int64) * (width * width + width)

@@ -117,15 +117,18 @@ class _Chain(torch.autograd.Function):
             entries = (last - first) * degree
             programs = triton.cdiv(entries, tile["M"] * turns)
             mine, table = destination[first:last], part.source
-            chain.output_kernel[(programs * turns,)](
-                source, mine, table, shares[first:last], *_padded(layers), seed, d_heard[first:last], d, along, first * degree, entries, *ctx.drop, *strides,
-                depth=depth, dropped=how["dropped"], attend=attend, **common,
-            )  # fmt: skip
+            if not how["dropped"]:
+                chain.output_kernel[(programs * turns,)](
+                    source, mine, table, shares[first:last], *_padded(layers), d_heard[first:last], d, along, entries, *strides, depth=depth, attend=attend,
+                    **common,
+                )  # fmt: skip
             for layer in reversed(range(depth)):
+                fresh = how["dropped"] and layer == depth - 1
                 partial = d_source.new_empty(programs, width * width + width)
                 chain.layer_kernel[(programs,)](
                     source, mine, table, *_padded(layers[: 2 * layer])[:4], *layers[2 * layer : 2 * layer + 2], d, along, partial, entries, 0, *strides,
-                    below=layer, attend=attend and how["dropped"] and layer == depth - 1, turns=turns, **common,
+                    shares[first:last], d_heard[first:last], seed, first * degree, *ctx.drop, fresh=fresh, below=layer, attend=attend and fresh, turns=turns,
+                    **common,
                 )  # fmt: skip
                 d_layers[layer] += partial.sum(0)
             if logit is not None and scale is not None and d_logit is not None:
