@@ -99,12 +99,12 @@ def test_layers(name: str, how: str, depth: int, width: int, dropout: float, dty
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 def test_a_table_in_parts_has_the_same_gradients(dropout: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it is too long to write the gradients of all edges at once."""
+    """Where it is too long to write the gradients of all edges at once. Rows of 40 are two blocks of columns."""
     torch.manual_seed(0)
     sources, rows = EDGES["any degree"]
     neighbors = make_neighbors(rows, sources, spare=2)
-    leaves = numbers((sources, 8), (len(rows), 8), (sources,), (len(rows),))
-    layers = in_pairs([t for _ in range(3) for t in numbers((8, 8), (8,))])
+    leaves = numbers((sources, 40), (len(rows), 40), (sources,), (len(rows),))
+    layers = in_pairs([t for _ in range(3) for t in numbers((40, 40), (40,))])
 
     def run() -> tuple[Tensor, ...]:
         given = [t.requires_grad_() for t in leaves]
@@ -115,7 +115,7 @@ def test_a_table_in_parts_has_the_same_gradients(dropout: float, monkeypatch: py
     whole = run()
     monkeypatch.setattr(layered, "_PART", 3 * neighbors.degree)
     for part, gradient in zip(run(), whole, strict=True):
-        torch.testing.assert_close(part, gradient, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(part, gradient, rtol=1e-5, atol=1e-5 * float(gradient.abs().max()))
 
 
 def test_dropout_keeps_the_right_share_and_another_one_with_another_seed() -> None:
