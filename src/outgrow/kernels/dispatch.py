@@ -38,7 +38,7 @@ _NO_DROPOUT = "without layers behind the first they know no dropout"
 
 @contextmanager
 def use_engine(engine: Engine) -> Iterator[None]:
-    """'reference' or 'fused' wherever it fits; 'auto' is the fused one on a GPU alone, where it was measured to be faster.
+    """'reference', or 'fused' wherever it fits; 'auto' is the fused one on a GPU, as far as it was measured to be faster, and that in blocks on a CPU without gradients.
 
     On a CPU the fused one runs in Triton's interpreter, if the environment has TRITON_INTERPRET=1: far slower, and good for checking.
     """
