@@ -7,7 +7,7 @@ import numpy as np
 
 from outgrow import parse, parse_one, solve_exact
 from outgrow.data.generate import default_settings, make_chunk
-from outgrow.puzzles import coloring, get_puzzle
+from outgrow.puzzles import coloring, draw_svg
 from outgrow.puzzles.drawing import svg_row
 
 folder = Path(__file__).parent
@@ -21,5 +21,5 @@ drawings: list[str] = []
 for puzzle in puzzles:
     answer = solve_exact(puzzle)
     assert answer.assignment is not None
-    drawings.append(get_puzzle(puzzle.puzzle).draw_svg(puzzle, answer.assignment))
+    drawings.append(draw_svg(puzzle, answer.assignment))
 Path(sys.argv[1]).write_text(svg_row(drawings, 480))

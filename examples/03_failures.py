@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from outgrow.data import find_dataset
-from outgrow.puzzles import get_puzzle
+from outgrow.puzzles import draw_svg
 from outgrow.puzzles.drawing import svg_row
 from outgrow.solve import solve_batch
 from outgrow.weights import default_weights, open_entry
@@ -20,5 +20,5 @@ for name, number in (("futoshiki-15-test", 23), ("sudoku-16-hard", 4), ("colorin
     sure = np.where(answer.confidence > 0.9, answer.assignment, 0)
     unsure = int((sure == 0).sum())
     print(f"{name}, number {number}: {'solved' if answer.solved else 'not solved'}, unsure of {unsure} of {len(sure)}")
-    drawings.append(get_puzzle(puzzle.puzzle).draw_svg(puzzle, sure))
+    drawings.append(draw_svg(puzzle, sure))
 Path(sys.argv[1]).write_text(svg_row(drawings, 480))

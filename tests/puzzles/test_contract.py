@@ -14,7 +14,7 @@ from comparing import Pair, assert_round_trip, assert_same, facts, read
 
 from outgrow.csp import Verdict, constraint_graph
 from outgrow.csp.exact import Budget, ExactSolver
-from outgrow.puzzles import PUZZLES, Instance, find_conflict, get_puzzle, parse_one, render
+from outgrow.puzzles import PUZZLES, Instance, draw_svg, find_conflict, get_puzzle, parse_one, render
 from outgrow.puzzles.drawing import svg_row
 from outgrow.puzzles.instance import Values
 
@@ -259,13 +259,13 @@ def test_drawings_show_every_value(name: str, number: int) -> None:
         rows = puzzle.draw(instance, values)
         assert {role for row in rows for _, role in row} <= roles
         assert not any("\n" in text for row in rows for text, _ in row)
-        picture = puzzle.draw_svg(instance, values)
+        picture = draw_svg(instance, values)
         assert ElementTree.fromstring(picture).tag == "{http://www.w3.org/2000/svg}svg"
         for i in np.flatnonzero(values).tolist()[:30]:
             fewer = values.copy()
             fewer[i] = 0
             assert puzzle.draw(instance, fewer) != rows
-            assert puzzle.draw_svg(instance, fewer) != picture
+            assert draw_svg(instance, fewer) != picture
     # What breaks a rule looks different from what does not, and is shown where it does.
     kept = instance.givens > 0
     every = list(corruptions(instance, solved))
@@ -278,17 +278,85 @@ def test_drawings_show_every_value(name: str, number: int) -> None:
                 assert any(role == "broken" for row in puzzle.draw(instance, np.array(values)) for _, role in row)
             continue
         wrong = {i for _, pair in plain_conflicts(instance, values) for i in pair}
-        picture = puzzle.draw_svg(instance, np.array(values))
+        picture = draw_svg(instance, np.array(values))
         assert ("#d1242f" in picture) == bool(wrong)
         if name != "coloring":
             rows = puzzle.draw(instance, np.array(values))
             shown = [role for row in rows for _, role in row if role in {"given", "found", "empty", "broken"}]
             assert all((shown[i] == "broken") <= (i in wrong) for i in range(len(shown)))
             assert all(shown[i] == "broken" for i in wrong if not instance.givens[i])
-    assert "#d1242f" not in puzzle.draw_svg(instance, solved)
+    assert "#d1242f" not in draw_svg(instance, solved)
     # What was found looks different from what was given.
     assert puzzle.draw(instance, solved) != puzzle.draw(instance.with_givens(solved), solved)
-    assert puzzle.draw_svg(instance, solved) != puzzle.draw_svg(instance.with_givens(solved), solved)
+    assert draw_svg(instance, solved) != draw_svg(instance.with_givens(solved), solved)
+
+
+@every_example
+def test_a_layout_has_a_place_for_everything(name: str, number: int) -> None:
+    instance = example(name, number)
+    layout = PUZZLES[name].layout(instance)
+    count, frame = instance.csp.num_variables, (layout.width, layout.height)
+    assert layout.shape in {"cell", "box", "disc"}
+    assert layout.places.shape == (count, 2)
+    assert layout.side > 0
+    assert (layout.places >= layout.side / 2).all()
+    assert (layout.places <= np.array(frame) - layout.side / 2).all()
+    apart = np.abs(layout.places[:, None] - layout.places[None])[np.triu_indices(count, 1)]
+    # Discs may overlap in a crowded graph, but never quite.
+    assert (apart.max(axis=1) >= (1 if layout.shape == "disc" else layout.side)).all()
+    assert len(layout.symbols) == instance.size == len(set(layout.symbols))
+    assert all(symbol.strip() == symbol != "" for symbol in layout.symbols)
+    for x1, y1, x2, y2, thick in layout.lines:
+        assert 0 <= min(x1, x2) <= max(x1, x2) <= layout.width
+        assert 0 <= min(y1, y2) <= max(y1, y2) <= layout.height
+        assert (x1, y1) != (x2, y2)
+        assert thick > 0
+    for x, y in layout.places.tolist() if layout.shape == "cell" else []:
+        top, left = y - layout.side / 2, x - layout.side / 2
+        assert any(x1 <= x <= x2 and y1 == y2 == top for x1, y1, x2, y2, _ in layout.lines)
+        assert any(y1 <= y <= y2 and x1 == x2 == left for x1, y1, x2, y2, _ in layout.lines)
+    assert layout.links.shape == (len(layout.links), 2)
+    assert np.issubdtype(layout.links.dtype, np.integer)
+    assert ((layout.links >= 0) & (layout.links < count)).all()
+    links = [frozenset(link) for link in layout.links.tolist()]
+    assert len(set(links)) == len(links)
+    # A link joins two that can break a rule, or nothing would ever make it red.
+    edges = constraint_graph(instance.csp).edges.values()
+    assert set(links) <= {frozenset(pair) for joined in edges for pair in joined.T.tolist()}
+    # Where values are colors, nothing but links can turn red.
+    assert len(links) or not layout.colored
+
+
+@every_example
+def test_pictures_are_of_the_layout(name: str, number: int) -> None:
+    instance, solved = example(name, number), solution(name, number)
+    layout = PUZZLES[name].layout(instance)
+    picture = ElementTree.fromstring(draw_svg(instance, solved))
+    assert (picture.get("width"), picture.get("height")) == (f"{layout.width:g}", f"{layout.height:g}")
+    shapes = picture.findall("{*}circle" if layout.shape == "disc" else "{*}rect")[layout.shape != "disc" :]
+    assert len(shapes) == (0 if layout.shape == "cell" else len(solved))
+    assert len(picture.findall("{*}line")) == len(layout.lines) + len(layout.links)
+    written = [text.text for text in picture.findall("{*}text")]
+    assert written == [str(i + 1) if layout.colored else layout.symbols[v - 1] for i, v in enumerate(solved.tolist())]
+    if not layout.colored:  # the same as in the terminal
+        rows = PUZZLES[name].draw(instance, solved)
+        assert written == [text.strip() for row in rows for text, role in row if role in {"given", "found"}]
+    # A value that is half sure is drawn half as strongly, wherever it stands.
+    faint = draw_svg(instance, solved, np.full(len(solved), 0.5))
+    assert faint.count('fill-opacity="0.50"') == len(solved)
+
+
+def test_a_board_is_drawn_in_its_own_notation() -> None:
+    for board, symbols in (
+        ("0123" + "." * 252, "0123456789ABCDEF"),
+        ("ABCD" + "." * 12, "ABCD"),
+        ("1" + "." * 15, "1234"),
+    ):
+        instance = parse_one(board)
+        assert "".join(PUZZLES["sudoku"].layout(instance).symbols) == symbols
+        values = np.zeros(len(instance.givens), dtype=np.int16)
+        values[5] = instance.size  # found, where no given says what the symbols are
+        assert f">{symbols[-1]}</text>" in draw_svg(instance.with_givens(values * 0), values)
 
 
 def test_pictures_side_by_side() -> None:
@@ -296,7 +364,7 @@ def test_pictures_side_by_side() -> None:
         parse_one("1.....3..4.....2"),
         parse_one("53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"),
     ]
-    row = ElementTree.fromstring(svg_row([get_puzzle(p.puzzle).draw_svg(p, p.givens) for p in puzzles], 100))
+    row = ElementTree.fromstring(svg_row([draw_svg(p, p.givens) for p in puzzles], 100))
     assert (row.get("width"), row.get("height")) == ("210", "100")
     inner = [element for element in row if element.tag.endswith("svg")]
     assert [(e.get("x"), e.get("width"), e.get("height")) for e in inner] == [

@@ -9,7 +9,7 @@ import click
 
 from outgrow.cli.inputs import load, print_notes, puzzle_options, refuse_conflicts, write_whole
 from outgrow.errors import InputError
-from outgrow.puzzles import get_puzzle, read_text
+from outgrow.puzzles import draw_svg, read_text
 from outgrow.puzzles.reading import name_of
 from outgrow.puzzles.solution import parse_solutions
 
@@ -43,7 +43,7 @@ def command(
             raise InputError(f"holds {len(instances)} puzzles; there is no number {number}", source=file)
         instances, values = [instances[number - 1]], [values[number - 1]]
     if svg:
-        write_whole(svg, get_puzzle(instances[0].puzzle).draw_svg(instances[0], values[0]))
+        write_whole(svg, draw_svg(instances[0], values[0]))
         return
     for at, (instance, shown) in enumerate(zip(instances, values, strict=True)):
         if as_json:

@@ -1,9 +1,10 @@
 """What people know: Sudoku, Futoshiki, graph coloring; parse and render."""
 
-from outgrow.puzzles.instance import Format, Instance, Puzzle
+from outgrow.puzzles.instance import Format, Instance, Layout, Puzzle
 from outgrow.puzzles.reading import Options, read_text
 from outgrow.puzzles.registry import (
     PUZZLES,
+    draw_svg,
     find_conflict,
     get_puzzle,
     name_variable,
@@ -17,8 +18,10 @@ __all__ = [
     "PUZZLES",
     "Format",
     "Instance",
+    "Layout",
     "Options",
     "Puzzle",
+    "draw_svg",
     "find_conflict",
     "get_puzzle",
     "name_variable",

@@ -13,15 +13,14 @@ import numpy.typing as npt
 
 from outgrow.csp import GroundCSP, LiftedCSP
 from outgrow.errors import InputError
-from outgrow.puzzles.drawing import BROKEN, color_of, svg_document, svg_line, svg_strength, svg_text
-from outgrow.puzzles.instance import Confidence, Format, Instance, Puzzle, Span, Values, neq
+from outgrow.puzzles.instance import Format, Instance, Layout, Puzzle, Span, Values, neq
 from outgrow.puzzles.reading import Reader, Text, shorten
 
 __all__ = ["FORMS", "MAX_COLORS", "MAX_NODES", "PUZZLE", "build", "from_networkx", "read_side"]
 
 MAX_COLORS = 1_000
 MAX_NODES = 100_000
-_LAYOUTS: WeakKeyDictionary[GroundCSP, npt.NDArray[np.float64]] = WeakKeyDictionary()
+_LAYOUTS: WeakKeyDictionary[GroundCSP, Layout] = WeakKeyDictionary()
 
 FORMS = {
     "units": LiftedCSP(predicates=["edge(2)"], relations={"neq": neq}, constraints=["edge(x, y) -> neq(x, y)"]),
@@ -294,14 +293,27 @@ def _draw(instance: Instance, values: Values) -> list[list[Span]]:
     return lines
 
 
-def _layout(instance: Instance) -> npt.NDArray[np.float64]:
-    """Positions (V, 2) in the unit square: springs along edges, nodes that repel; a circle for large graphs. Kept for the next picture."""
+def _layout(instance: Instance) -> Layout:
+    """Kept for the next picture: springs take a while."""
     if instance.csp not in _LAYOUTS:
-        _LAYOUTS[instance.csp] = _lay_out(instance)
+        side = min(1600.0, 120 + 60 * math.sqrt(instance.csp.num_variables))
+        pairs = instance.csp.pairs["edge"]
+        _LAYOUTS[instance.csp] = Layout(
+            width=side,
+            height=side,
+            places=np.round(24 + _lay_out(instance) * (side - 48), 2),
+            shape="disc",
+            side=24,
+            lines=(),
+            links=pairs[pairs[:, 0] < pairs[:, 1]].astype(np.int64),
+            symbols=tuple(map(str, range(1, instance.size + 1))),
+            colored=True,
+        )
     return _LAYOUTS[instance.csp]
 
 
 def _lay_out(instance: Instance) -> npt.NDArray[np.float64]:
+    """Positions (V, 2) in the unit square: springs along edges, nodes that repel; a circle for large graphs."""
     count = instance.csp.num_variables
     angle = 2 * math.pi * np.arange(count) / max(count, 1)
     place = np.stack([np.cos(angle), np.sin(angle)], axis=1)
@@ -321,30 +333,6 @@ def _lay_out(instance: Instance) -> npt.NDArray[np.float64]:
     return (place - low) / np.maximum(high - low, 1e-9)
 
 
-def _draw_svg(instance: Instance, values: Values, confidence: Confidence | None = None) -> str:
-    strength = svg_strength(values, confidence)
-    count = len(values)
-    side = min(1600.0, 120 + 60 * math.sqrt(count))
-    place = 24 + _layout(instance) * (side - 48)
-    parts: list[str] = []
-    for x, y in _edges(instance):
-        broken = values[x - 1] == values[y - 1] != 0
-        look = (2.5, BROKEN) if broken else (0.8, "#999")
-        parts.append(svg_line(tuple(place[x - 1]), tuple(place[y - 1]), *look))
-    for i, v in enumerate(values.tolist()):
-        x, y = np.round(place[i], 2).tolist()
-        fill = color_of(v - 1, instance.size) if v else "white"
-        width = 2.5 if instance.givens[i] else 1
-        faint = f' fill-opacity="{strength[i]:.2f}"' if v and strength[i] < 1 else ""
-        if faint:
-            parts.append(f'<circle cx="{x:g}" cy="{y:g}" r="12" fill="white"/>')
-        parts.append(
-            f'<circle cx="{x:g}" cy="{y:g}" r="12" fill="{fill}"{faint} stroke="#333" stroke-width="{width}"/>'
-        )
-        parts.append(svg_text(x, y, str(i + 1), "given" if instance.givens[i] else "", size=10))
-    return svg_document(side, side, parts)
-
-
 PUZZLE = Puzzle(
     name="coloring",
     forms=FORMS,
@@ -359,5 +347,5 @@ PUZZLE = Puzzle(
     ),
     name_variable=lambda instance, i: f"node {i + 1}",
     draw=_draw,
-    draw_svg=_draw_svg,
+    layout=_layout,
 )

@@ -1,4 +1,4 @@
-"""Small shared pieces of the pictures: SVG documents and the look of a board."""
+"""Pictures of any puzzle: SVG documents and the look of a board."""
 
 from __future__ import annotations
 
@@ -7,22 +7,26 @@ from collections.abc import Sequence
 from html import escape
 
 import numpy as np
+import numpy.typing as npt
 
-from outgrow.puzzles.instance import Confidence, Instance, Values
+from outgrow.puzzles.instance import Confidence, Instance, Layout, Values
 
 __all__ = [
     "BROKEN",
     "CELL",
+    "MARGIN",
     "cell_roles",
     "color_of",
+    "grid_places",
     "svg_document",
     "svg_line",
+    "svg_picture",
     "svg_row",
-    "svg_strength",
     "svg_text",
 ]
 
 CELL = 36  # side of a cell in pixels
+MARGIN = 10  # around a grid
 BROKEN = "#d1242f"  # the ink of what breaks a rule
 _INK = {"given": "#1a1a1a", "found": "#1f6feb", "broken": BROKEN}
 
@@ -44,6 +48,50 @@ def color_of(index: int, count: int) -> str:
     """One of `count` colors that are easy to tell apart."""
     hue = 360 * index / max(count, 1)
     return f"hsl({hue:.0f} 65% {68 if index % 2 else 80}%)"
+
+
+def grid_places(size: int, step: float) -> npt.NDArray[np.float64]:
+    """(size * size, 2) the centers of a square grid's cells, row by row, so far apart, with a margin before the first."""
+    row, column = np.divmod(np.arange(size * size), size)
+    return MARGIN + CELL / 2 + step * np.stack([column, row], axis=1)
+
+
+def svg_picture(instance: Instance, layout: Layout, values: Values, confidence: Confidence | None = None) -> str:
+    """An assignment as a whole SVG file; with how sure each value is, it is drawn so strongly. What breaks a rule is red."""
+    strength = np.ones(len(values)) if confidence is None else np.clip(confidence, 0.0, 1.0)
+    roles = [] if layout.colored else cell_roles(instance, values)
+    broken = {frozenset((b.x, b.y)) for b in instance.judge(values).broken} if len(layout.links) else set()
+    places = layout.places.tolist()
+    parts: list[str] = []
+    texts: list[str] = []
+    for x, y in layout.links.tolist():
+        look = (2.5, BROKEN) if frozenset((x, y)) in broken else (0.8, "#999")
+        parts.append(svg_line(places[x], places[y], *look))
+    for i, (v, sure, (x, y)) in enumerate(zip(values.tolist(), strength.tolist(), places, strict=True)):
+        if layout.colored:
+            given = bool(instance.givens[i])
+            if v and sure < 1:  # what is behind does not shine through
+                parts.append(_svg_shape(layout, x, y))
+            fill = color_of(v - 1, instance.size) if v else "white"
+            parts.append(_svg_shape(layout, x, y, fill, sure if v else 1.0, 2.5 if given else 1))
+            parts.append(svg_text(x, y, str(i + 1), "given" if given else "", size=10))
+            continue
+        if layout.shape != "cell":
+            parts.append(_svg_shape(layout, x, y, border=1.5))
+        if v:
+            texts.append(svg_text(x, y, layout.symbols[v - 1], roles[i], layout.side / 2, sure))
+    parts += [svg_line((x1, y1), (x2, y2), width) for x1, y1, x2, y2, width in layout.lines]
+    return svg_document(layout.width, layout.height, parts + texts)
+
+
+def _svg_shape(layout: Layout, x: float, y: float, fill: str = "white", opacity: float = 1.0, border: float = 0) -> str:
+    """A cell, box or disc around a point; a cell's borders are lines of their own."""
+    half = layout.side / 2
+    look = f'fill="{fill}"' + (f' fill-opacity="{opacity:.2f}"' if opacity < 1 else "")
+    look += f' stroke="#333" stroke-width="{border:g}"' if border and layout.shape != "cell" else ""
+    if layout.shape == "disc":
+        return f'<circle cx="{x:g}" cy="{y:g}" r="{half:g}" {look}/>'
+    return f'<rect x="{x - half:g}" y="{y - half:g}" width="{layout.side:g}" height="{layout.side:g}" {look}/>'
 
 
 def svg_document(width: float, height: float, parts: list[str]) -> str:
@@ -74,12 +122,7 @@ def svg_text(x: float, y: float, text: str, role: str, size: float = 18, opacity
     )
 
 
-def svg_strength(values: Values, confidence: Confidence | None) -> list[float]:
-    """How strongly each value is drawn: fully, or as sure as it is."""
-    return [1.0] * len(values) if confidence is None else np.clip(confidence, 0.0, 1.0).tolist()
-
-
 def svg_line(start: tuple[float, float], end: tuple[float, float], width: float, ink: str = "#333") -> str:
     """A straight line."""
-    (x1, y1), (x2, y2) = np.round([start, end], 2).tolist()
+    x1, y1, x2, y2 = (round(at, 2) for at in (*start, *end))
     return f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" stroke="{ink}" stroke-width="{width:g}"/>'

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from outgrow.csp import GroundCSP, Groups, LiftedCSP
-from outgrow.puzzles.drawing import CELL, cell_roles, svg_document, svg_line, svg_strength, svg_text
-from outgrow.puzzles.instance import Confidence, Format, Instance, Puzzle, Span, Values, neq
+from outgrow.puzzles.drawing import CELL, MARGIN, cell_roles, grid_places
+from outgrow.puzzles.instance import Format, Instance, Layout, Puzzle, Span, Values, neq
 from outgrow.puzzles.reading import MAX_LINE, Reader, Text, shorten
 from outgrow.puzzles.sudoku import name_cell, read_board
 
@@ -352,31 +352,26 @@ def _to_json(instance: Instance, values: Values) -> str:
     return json.dumps({"puzzle": "futoshiki", "size": size, "givens": values.tolist(), "less": less})
 
 
-def _draw_svg(instance: Instance, values: Values, confidence: Confidence | None = None) -> str:
-    strength = svg_strength(values, confidence)
-    size, step, roles = instance.size, CELL * 1.5, cell_roles(instance, values)
-    parts: list[str] = []
-
-    def center(i: int) -> tuple[float, float]:
-        return 10 + CELL / 2 + (i % size) * step, 10 + CELL / 2 + (i // size) * step
-
-    for i, v in enumerate(values.tolist()):
-        x, y = center(i)
-        half = CELL / 2
-        parts.append(
-            f'<rect x="{x - half:g}" y="{y - half:g}" width="{CELL}" height="{CELL}" fill="none" stroke="#333" stroke-width="1.5"/>'
-        )
-        if v:
-            parts.append(svg_text(x, y, str(v), roles[i], opacity=strength[i]))
+def _layout(instance: Instance) -> Layout:
+    size, step = instance.size, CELL * 1.5
+    places = grid_places(size, step)
+    lines: list[tuple[float, float, float, float, float]] = []
     for low, high in sorted(_less(instance)):
-        (x1, y1), (x2, y2) = center(low), center(high)
-        dx, dy = np.sign(x2 - x1), np.sign(y2 - y1)
-        x, y = (x1 + x2) / 2, (y1 + y2) / 2
-        tip = (x - 4 * dx, y - 4 * dy)  # points to the smaller cell
-        for side in (-1, 1):
-            parts.append(svg_line(tip, (x + 4 * dx + 6 * side * dy, y + 4 * dy + 6 * side * dx), 1.8))
-    edge = 20 + CELL + (size - 1) * step
-    return svg_document(edge, edge, parts)
+        dx, dy = np.sign(places[high] - places[low]).tolist()
+        x, y = ((places[low] + places[high]) / 2).tolist()
+        for side in (-1, 1):  # the tip points to the smaller cell
+            lines.append((x - 4 * dx, y - 4 * dy, x + 4 * dx + 6 * side * dy, y + 4 * dy + 6 * side * dx, 1.8))
+    edge = 2 * MARGIN + CELL + (size - 1) * step
+    return Layout(
+        width=edge,
+        height=edge,
+        places=places,
+        shape="box",
+        side=CELL,
+        lines=tuple(lines),
+        links=np.zeros((0, 2), dtype=np.int64),
+        symbols=tuple(map(str, range(1, size + 1))),
+    )
 
 
 PUZZLE = Puzzle(
@@ -394,5 +389,5 @@ PUZZLE = Puzzle(
     ),
     name_variable=name_cell,
     draw=_draw,
-    draw_svg=_draw_svg,
+    layout=_layout,
 )

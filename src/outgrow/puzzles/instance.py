@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from outgrow.csp import GroundCSP, LiftedCSP, Verdict, judge
 if TYPE_CHECKING:
     from outgrow.puzzles.reading import Reader
 
-__all__ = ["Confidence", "DrawSvg", "Format", "Instance", "Puzzle", "Restore", "Span", "Values", "neq"]
+__all__ = ["Confidence", "Format", "Instance", "Layout", "Puzzle", "Restore", "Span", "Values", "neq"]
 
 Values = npt.NDArray[np.int16]
 Confidence = npt.NDArray[np.floating]
@@ -90,10 +90,31 @@ class Restore(Protocol):
     ) -> Instance: ...
 
 
-class DrawSvg(Protocol):
-    """Draws an assignment as an SVG file."""
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Where everything of a puzzle is drawn, in pixels from the upper left corner; whoever draws it need not know which puzzle it is.
 
-    def __call__(self, instance: Instance, values: Values, confidence: Confidence | None = None) -> str: ...
+    Attributes:
+        width: of the whole drawing, with its margins.
+        height: as well.
+        places: (V, 2) the center of each variable.
+        shape: what stands there: a 'cell', whose borders are among `lines`, a 'box' with a square border, a 'disc' with a round one.
+        side: the width of a cell, box or disc.
+        lines: ends and stroke width of what never changes: (x1, y1, x2, y2, width).
+        links: (E, 2) pairs of variables that a line joins; it is red where a rule between them is broken.
+        symbols: what values 1..K are written as.
+        colored: a value is shown as a color, and the number of the variable is written.
+    """
+
+    width: float
+    height: float
+    places: npt.NDArray[np.float64]
+    shape: Literal["cell", "box", "disc"]
+    side: float
+    lines: tuple[tuple[float, float, float, float, float], ...]
+    links: npt.NDArray[np.int64]
+    symbols: tuple[str, ...]
+    colored: bool = False
 
 
 @dataclass(frozen=True)
@@ -111,7 +132,7 @@ class Puzzle:
         examples: texts, one puzzle each; the contract test runs over them.
         name_variable: what people call a variable: 'row 1 column 4'.
         draw: an assignment as rows of spans for the terminal.
-        draw_svg: the same as a picture; with how sure each value is, it is drawn so strongly.
+        layout: how it is laid out, for pictures and pages.
     """
 
     name: str
@@ -124,7 +145,7 @@ class Puzzle:
     examples: tuple[str, ...]
     name_variable: Callable[[Instance, int], str]
     draw: Callable[[Instance, Values], list[list[Span]]]
-    draw_svg: DrawSvg
+    layout: Callable[[Instance], Layout]
 
     def format(self, name: str) -> Format:
         """The format of that name."""

@@ -8,10 +8,21 @@ import numpy.typing as npt
 from outgrow.csp import judge
 from outgrow.errors import InputError
 from outgrow.puzzles import coloring, futoshiki, sudoku
-from outgrow.puzzles.instance import Instance, Puzzle
+from outgrow.puzzles.drawing import svg_picture
+from outgrow.puzzles.instance import Confidence, Instance, Puzzle
 from outgrow.puzzles.reading import MAX_LINE, MAX_LINES, Options, Text, read_json
 
-__all__ = ["PUZZLES", "find_conflict", "get_puzzle", "name_variable", "parse", "parse_one", "render", "write_line"]
+__all__ = [
+    "PUZZLES",
+    "draw_svg",
+    "find_conflict",
+    "get_puzzle",
+    "name_variable",
+    "parse",
+    "parse_one",
+    "render",
+    "write_line",
+]
 
 # Sudoku comes last: it takes any text that nothing else claims.
 PUZZLES: dict[str, Puzzle] = {p.name: p for p in (coloring.PUZZLE, futoshiki.PUZZLE, sudoku.PUZZLE)}
@@ -75,6 +86,19 @@ def render(
     if reason:
         raise InputError(reason, source=instance.source)
     return chosen.render(instance, values)
+
+
+def draw_svg(instance: Instance, assignment: npt.NDArray[np.integer], confidence: Confidence | None = None) -> str:
+    """An assignment as an SVG file: given and found values differ, and what breaks a rule is red.
+
+    With `confidence` (V,), how sure each value is, it is drawn so strongly.
+
+    >>> puzzle = parse_one("1.....3..4.....2")
+    >>> draw_svg(puzzle, puzzle.givens).startswith("<svg ")
+    True
+    """
+    layout = get_puzzle(instance.puzzle).layout(instance)
+    return svg_picture(instance, layout, instance.csp.assignment(assignment), confidence)
 
 
 def write_line(instance: Instance, assignment: npt.NDArray[np.integer] | None = None) -> str:

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from outgrow.csp import GroundCSP, Groups, LiftedCSP
 from outgrow.errors import InputError
-from outgrow.puzzles.drawing import CELL, cell_roles, svg_document, svg_line, svg_strength, svg_text
-from outgrow.puzzles.instance import Confidence, Format, Instance, Puzzle, Span, Values, neq
+from outgrow.puzzles.drawing import CELL, MARGIN, cell_roles, grid_places
+from outgrow.puzzles.instance import Format, Instance, Layout, Puzzle, Span, Values, neq
 from outgrow.puzzles.reading import MAX_LINE, Reader, Text, shorten
 
 __all__ = ["FORMS", "MAX_SIZE", "PUZZLE", "SYMBOLS", "box_shape", "build", "from_array", "name_cell", "read_board"]
@@ -581,22 +581,24 @@ def _draw(instance: Instance, values: Values, plain: bool = False) -> list[list[
     return lines
 
 
-def _draw_svg(instance: Instance, values: Values, confidence: Confidence | None = None) -> str:
-    strength = svg_strength(values, confidence)
+def _layout(instance: Instance) -> Layout:
     size, (height, width) = instance.size, instance.shape
-    edge = size * CELL
-    symbols, roles = _symbols(instance, values), cell_roles(instance, values)
-    parts: list[str] = []
+    edge = MARGIN + size * CELL
+    lines: list[tuple[float, float, float, float, float]] = []
     for i in range(size + 1):
-        at = 10 + i * CELL
-        parts.append(svg_line((10, at), (10 + edge, at), 2.5 if i % height == 0 else 0.7))
-        parts.append(svg_line((at, 10), (at, 10 + edge), 2.5 if i % width == 0 else 0.7))
-    for i, v in enumerate(values.tolist()):
-        if v:
-            row, column = divmod(i, size)
-            x, y = 10 + (column + 0.5) * CELL, 10 + (row + 0.5) * CELL
-            parts.append(svg_text(x, y, symbols[i], roles[i], opacity=strength[i]))
-    return svg_document(edge + 20, edge + 20, parts)
+        at = MARGIN + i * CELL
+        lines.append((MARGIN, at, edge, at, 2.5 if i % height == 0 else 0.7))
+        lines.append((at, MARGIN, at, edge, 2.5 if i % width == 0 else 0.7))
+    return Layout(
+        width=edge + MARGIN,
+        height=edge + MARGIN,
+        places=grid_places(size, CELL),
+        shape="cell",
+        side=CELL,
+        lines=tuple(lines),
+        links=np.zeros((0, 2), dtype=np.int64),
+        symbols=tuple(_symbol(v, size, instance.notation) for v in range(1, size + 1)),
+    )
 
 
 def name_cell(instance: Instance, variable: int) -> str:
@@ -626,5 +628,5 @@ PUZZLE = Puzzle(
     ),
     name_variable=name_cell,
     draw=_draw,
-    draw_svg=_draw_svg,
+    layout=_layout,
 )

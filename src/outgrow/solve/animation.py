@@ -6,25 +6,23 @@ import colorsys
 import itertools
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 from outgrow.errors import OutgrowError
-from outgrow.puzzles import Instance, get_puzzle
+from outgrow.puzzles import Instance, draw_svg
 from outgrow.puzzles.drawing import svg_text
+from outgrow.solve.frame import Frame
 from outgrow.writing import write_whole
 
-if TYPE_CHECKING:
-    from outgrow.solve.neural import Frame
-
-__all__ = ["draw_trace"]
+__all__ = ["draw_trace", "picture_trace"]
 
 _MOST = 48  # pictures in all; of longer runs, as many as that, evenly spaced
 _SECONDS, _LAST = 0.25, 2.0
 _CAPTION = 24  # height of the line below a board
 _FINE = 2  # GIFs are drawn larger and made small: smooth lines
-_COLORS = 64
 
 
 def draw_trace(instance: Instance, frames: Iterable[Frame], path: str | Path) -> None:
@@ -37,11 +35,16 @@ def draw_trace(instance: Instance, frames: Iterable[Frame], path: str | Path) ->
         raise OutgrowError(f"{path}: a moving picture ends in .svg or .gif")
     if not Path(path).resolve().parent.is_dir():
         raise OutgrowError(f"{path}: the folder does not exist")
+    write_whole(path, picture_trace(instance, frames, ending))
+
+
+def picture_trace(instance: Instance, frames: Iterable[Frame], ending: Literal[".svg", ".gif"]) -> bytes:
+    """The moving picture that `draw_trace` writes."""
     shown = _choose(_thin(frames))
     if not shown:
         raise OutgrowError("nothing to draw: a run has a step at least")
     pictures = [_draw(instance, frame) for frame in shown]
-    write_whole(path, _svg(pictures).encode() if ending == ".svg" else _gif(pictures))
+    return _svg(pictures).encode() if ending == ".svg" else _gif(pictures)
 
 
 def _thin(frames: Iterable[Frame]) -> list[Frame]:
@@ -65,11 +68,12 @@ def _choose(frames: list[Frame]) -> list[Frame]:
 def _draw(instance: Instance, frame: Frame) -> list[str]:
     """An SVG file as lines, an element each, with the step below."""
     sure = frame.beliefs[range(len(frame.assignment)), frame.assignment - 1]
-    lines = get_puzzle(instance.puzzle).draw_svg(instance, frame.assignment, sure).strip().split("\n")
+    lines = draw_svg(instance, frame.assignment, sure).strip().split("\n")
     width, height = map(float, re.findall(r'(?:width|height)="([\d.]+)"', lines[0])[:2])
     lines[0] = re.sub(r'viewBox="[^"]*"', f'viewBox="0 0 {width:g} {height + _CAPTION:g}"', lines[0])
     lines[0] = lines[0].replace(f'height="{height:g}"', f'height="{height + _CAPTION:g}"')
-    words = f"step {frame.step}{': solved' if frame.solved else ''}"
+    attempt = f", attempt {frame.attempt + 1}" if frame.attempt else ""
+    words = f"step {frame.step}{attempt}{': solved' if frame.solved else ''}"
     return [*lines[:-1], svg_text(width / 2, height + 6, words, "", size=14), lines[-1]]
 
 
@@ -104,7 +108,10 @@ def _svg(pictures: Sequence[list[str]]) -> str:
 def _gif(pictures: Sequence[list[str]]) -> bytes:
     from PIL import Image
 
-    images: list[Image.Image] = [_rasterize(picture) for picture in pictures]
+    palette = _palette(pictures)
+    images: list[Image.Image] = [
+        _rasterize(picture).quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures
+    ]
     content = BytesIO()
     durations = [round(1000 * _SECONDS)] * (len(images) - 1) + [round(1000 * _LAST)]
     images[0].save(
@@ -113,9 +120,24 @@ def _gif(pictures: Sequence[list[str]]) -> bytes:
     return content.getvalue()
 
 
+def _palette(pictures: Sequence[list[str]]) -> Any:
+    """White, and every ink in steps up to its full strength: one for all pictures, so that no color wavers and a single red value stays red."""
+    from PIL import Image
+
+    inks = sorted({ink for lines in pictures for line in lines for ink in re.findall(r'="(#\w+|hsl[^"]+)"', line)})
+    hues = [ink for ink in inks if ink.startswith("hsl")]
+    inks = [ink for ink in inks if ink not in hues] + hues[:: len(hues) // 100 + 1]  # more are hard to tell apart
+    steps = 255 // len(inks)
+    shades = [_ink(ink, step / steps) or (255, 255, 255) for ink in inks for step in range(1, steps + 1)]
+    palette = Image.new("P", (1, 1))
+    # Pillow looks colors up by their first six bits: paper would become what is nearly as white.
+    palette.putpalette([255, 255, 255, *(level for shade in shades if min(shade) < 246 for level in shade)])
+    return palette
+
+
 def _rasterize(lines: Sequence[str]) -> Any:
     """The elements that our own drawings are made of: rect, line, circle and text."""
-    from PIL import Image, ImageDraw, ImageFont
+    from PIL import Image, ImageDraw
 
     elements = [(re.match(r"<(\w+)", line), dict(re.findall(r'([\w-]+)="([^"]*)"', line)), line) for line in lines]
     about = elements[0][1]
@@ -141,14 +163,23 @@ def _rasterize(lines: Sequence[str]) -> Any:
         elif kind == "circle":
             x, y, r = number(attributes, "cx", "cy", "r")
             pen.ellipse((x - r, y - r, x + r, y + r), fill=ink, outline=edge, width=width(attributes))
-        elif kind == "text":
+        elif kind == "text" and ink:
             x, y, height = number(attributes, "x", "y", "font-size")
-            text = re.sub(r"<[^>]*>", "", line)
-            font = ImageFont.load_default(height)
-            bold = 1 if attributes.get("font-weight") == "bold" else 0
-            pen.text((x, y), text, fill=ink, font=font, anchor="ms", stroke_width=bold)
-    small = image.resize((size[0] // _FINE, size[1] // _FINE), Image.Resampling.LANCZOS)
-    return small.quantize(_COLORS)
+            mask, left, top = _letters(re.sub(r"<[^>]*>", "", line), height, attributes.get("font-weight") == "bold")
+            image.paste(ink, (round(x) + left, round(y) + top), mask)
+    return image.reduce(_FINE)
+
+
+@lru_cache(maxsize=4096)
+def _letters(text: str, height: float, bold: bool) -> tuple[Any, int, int]:
+    """A text as a mask, and where its corner is from the middle of its base. Kept: a font is slow to load, and letters to draw."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    font, stroke = ImageFont.load_default(height), int(bold)
+    left, top, right, bottom = map(round, font.getbbox(text, anchor="ms", stroke_width=stroke))
+    mask = Image.new("L", (right - left, bottom - top))
+    ImageDraw.Draw(mask).text((-left, -top), text, fill=255, font=font, anchor="ms", stroke_width=stroke)
+    return mask, left, top
 
 
 def _ink(color: str, opacity: float) -> tuple[int, int, int] | None:
