@@ -28,6 +28,7 @@ from outgrow.evaluate.metrics import step_quantiles
 from outgrow.evaluate.run import FirstSteps, evaluate, form_for, open_weights, predict
 from outgrow.graphs import Puzzles, Schema
 from outgrow.models import MODELS, Model, build_model
+from outgrow.models.layers import States
 from outgrow.weights import save_weights
 
 # A set and the form its model sees it in; in the last one puzzles have different numbers of variables.
@@ -179,10 +180,13 @@ class Scripted:
 
     eval = to
 
-    def prepare(self, batch: Any) -> Any:
+    def prepare(self, batch: Any, draw: None = None) -> Any:
         return batch
 
-    def run(self, batch: Any, steps: int) -> Iterator[torch.Tensor]:
+    def start(self, batch: Any) -> States:
+        return States(*(torch.zeros(0, 0) for _ in range(3)))
+
+    def walk(self, batch: Any, steps: int, start: States) -> Iterator[tuple[States, torch.Tensor]]:
         for n in range(1, steps + 1):
             answers = []
             for i in batch.indices.tolist():
@@ -192,7 +196,8 @@ class Scripted:
                 elif n not in self.right[i]:
                     answer = np.array([0, 2, 1, 3, 4])[answer]  # breaks none, but changes givens
                 answers.append(answer)
-            yield torch.nn.functional.one_hot(torch.tensor(np.concatenate(answers)) - 1, self.dataset.size).float()
+            said = torch.from_numpy(np.concatenate(answers)) - 1
+            yield start, torch.nn.functional.one_hot(said, self.dataset.size).float()
 
 
 @pytest.mark.parametrize("nodes", [1, 200, 1 << 15])

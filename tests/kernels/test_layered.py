@@ -38,7 +38,7 @@ def drop_the_same(
     seed = torch.tensor([SEED], device=x.device)
     keep = layered.kept(seed, neighbors.source.numel(), x.shape[2], dropout).view(x.shape)
     x = x * keep / (1 - dropout)
-    weight = neighbors.share if logits is None else reference._attention(*logits, neighbors, sharpen)
+    weight = neighbors.share if logits is None else reference.weigh_edges(*logits, neighbors, sharpen)
     return (x * weight.to(x.dtype).unsqueeze(2)).sum(1)
 
 

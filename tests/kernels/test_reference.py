@@ -11,7 +11,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from outgrow.kernels import Layer, Neighbors, average_messages, gather, pool_members, strongest_messages
+from outgrow.kernels import (
+    Layer,
+    Neighbors,
+    average_messages,
+    gather,
+    pool_members,
+    share_strongest,
+    strongest_messages,
+)
 from outgrow.kernels import reference as reference_module
 
 H = 3
@@ -181,6 +189,22 @@ def test_those_that_are_equally_strong_share_the_gradient() -> None:
     strongest_messages(source, torch.zeros(1, 2), neighbors).sum().backward()
     assert source.grad is not None
     assert source.grad.tolist() == [[0, 0.5], [0.5, 0.5], [0.5, 0], [0, 0]]
+
+
+@each_table
+def test_shares_of_the_strongest_messages_are_those_of_a_loop(table: str) -> None:
+    case = make_case(TABLES[table], attention="", layers=0)
+    neighbors = case.neighbors
+    found = share_strongest(case.source, case.destination, neighbors)
+    expected = torch.zeros(neighbors.source.shape)
+    for i, row in enumerate(case.destination):
+        edges = [d for d in range(neighbors.degree) if neighbors.mask is None or neighbors.mask[i, d]]
+        for channel in range(H):
+            heard = {d: max(0.0, (case.source[neighbors.source[i, d]] + row)[channel].item()) for d in edges}
+            first = [d for d in edges if heard[d] == max(heard.values())]
+            for d in first:
+                expected[i, d] += 1 / len(first) / H
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
 
 
 def test_strongest_messages_in_blocks_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

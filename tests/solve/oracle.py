@@ -10,9 +10,11 @@ import torch
 from torch import Tensor
 
 from outgrow.graphs import Batch, Schema
+from outgrow.models.layers import States
 from outgrow.puzzles import Instance
 
 SURE = 5.0
+NOTHING = States(*(torch.zeros(0, 0) for _ in range(3)))
 
 
 def key(givens: Any) -> tuple[int, ...]:
@@ -39,19 +41,23 @@ class Oracle:
         self.modes.append("eval")
         return self
 
-    def prepare(self, batch: Batch) -> Batch:
+    def prepare(self, batch: Batch, draw: None = None) -> Batch:
         assert not torch.is_grad_enabled()
+        assert draw is None
         self.batches.append((len(batch), 0))
         return batch
 
-    def run(self, batch: Batch, steps: int) -> Iterator[Tensor]:
+    def start(self, batch: Batch) -> States:
+        return NOTHING
+
+    def walk(self, batch: Batch, steps: int, start: States) -> Iterator[tuple[States, Tensor]]:
         said = [self.plan[key(givens)] for givens in batch.split(batch.givens.numpy())]
         for step in range(steps):
             self.batches[-1] = (len(batch), step + 1)
             values = np.concatenate([plan[min(step, len(plan) - 1)] for plan in said])
             scores = torch.zeros(batch.num_variables, batch.max_values)
             scores[torch.arange(len(values)), torch.from_numpy(values.astype(np.int64)) - 1] = SURE
-            yield scores.masked_fill(~batch.allowed, float("-inf"))
+            yield start, scores.masked_fill(~batch.allowed, float("-inf"))
 
 
 def plan_of(*said: tuple[Instance, Sequence[Any]]) -> dict[tuple[int, ...], Sequence[Any]]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from oracle import NOTHING
 from torch import Tensor
 
 import outgrow.evaluate.run as running
@@ -30,6 +31,7 @@ from outgrow.evaluate.figures import by_steps
 from outgrow.evaluate.run import FirstSteps, evaluate, predict
 from outgrow.graphs import Batch, Puzzles, Schema
 from outgrow.models import MODELS, Grouped, Model, build_model
+from outgrow.models.layers import States
 from outgrow.solve import solve_batch
 from outgrow.solve.attempts import attempt, guess
 from outgrow.weights import save_weights
@@ -60,14 +62,15 @@ class Scripted:
         self.extra: list[int] = []  # of every attempt, how many variables were given that the puzzles do not give
         self._plans, self._data = plans, data(name)
         setattr(self.model, "prepare", self._prepare)  # noqa: B010
-        setattr(self.model, "run", self._run)  # noqa: B010
+        setattr(self.model, "start", lambda prepared: NOTHING)  # noqa: B010
+        setattr(self.model, "walk", self._walk)  # noqa: B010
 
     def _prepare(self, batch: Batch, draw: Tensor | None = None) -> Any:
         number = 0 if draw is None else int(draw[0, 0])
         assert draw is None or (draw == number).all()
         return batch, number
 
-    def _run(self, prepared: Any, steps: int) -> Iterator[Tensor]:
+    def _walk(self, prepared: Any, steps: int, start: States) -> Iterator[tuple[States, Tensor]]:
         batch, number = prepared
         puzzles = batch.indices.tolist()
         givens = np.concatenate([self._data[i].givens for i in puzzles])
@@ -78,7 +81,7 @@ class Scripted:
             if not step:
                 self.asked.append((number, puzzles, 0))
             self.asked[-1] = (number, puzzles, step + 1)
-            yield torch.cat([self._scores(i, number, step) for i in puzzles])
+            yield start, torch.cat([self._scores(i, number, step) for i in puzzles])
 
     def _scores(self, i: int, number: int, step: int) -> Tensor:
         said = self._plans[i][number]
@@ -202,7 +205,7 @@ def test_a_model_says_in_each_attempt_what_it_says_of_a_puzzle_alone(
             batch = Puzzles([instance.csp], [instance.givens]).batch([0])
             trying = batch
             for number in range(3):
-                *_, scores = attempt(model, trying, number, 2)
+                *_, (_, _, scores) = attempt(model, trying, number, 2)
                 trying = guess(model, batch, scores, number + 1)
                 chance = scores.sigmoid()
                 wanted = torch.nn.functional.one_hot(scores.argmax(1), scores.shape[1]).bool()
@@ -222,7 +225,7 @@ def test_attempts_differ_by_their_marks_alone() -> None:
     model = build()
     batch = Puzzles([data()[0].csp], [data()[0].givens]).batch([0])
     with torch.no_grad():
-        first, again, second = (list(attempt(model, batch, number, 2))[-1] for number in (0, 0, 1))
+        first, again, second = (list(attempt(model, batch, number, 2))[-1].scores for number in (0, 0, 1))
         zero = list(model.run(model.prepare(batch, torch.zeros(1, 1, dtype=torch.int64)), 2))[-1]  # pyright: ignore[reportArgumentType]
     assert torch.equal(first, again)
     assert torch.equal(first, zero)
@@ -354,7 +357,7 @@ def test_every_model_comes_another_way_and_the_same_one_each_time(kind: str, mar
     alone, beside = (Puzzles.of_instances([data()[k] for k in range(3)]).batch(i, "cpu") for i in ([2], [0, 2, 1]))
 
     def said(batch: Batch, number: int) -> Tensor:
-        return list(attempt(model, batch, number, 3))[-1]
+        return list(attempt(model, batch, number, 3))[-1].scores
 
     with torch.no_grad():
         first, second = said(alone, 1), said(alone, 2)

@@ -23,7 +23,8 @@ from outgrow.graphs import Puzzles, Schema
 from outgrow.models import MODELS, Model, build_model
 from outgrow.puzzles import PUZZLES, Instance, coloring, futoshiki, parse, parse_one, sudoku
 from outgrow.solve import Proposal, restate, solve_batch
-from outgrow.weights import load_weights
+from outgrow.solve.attempts import attempt
+from outgrow.weights import load_weights, open_entry, read_catalog
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = parse("1.....3..4.....2\n.2....1..4....3.")
@@ -175,8 +176,9 @@ def test_confidence_is_that_of_the_step_it_was_solved_at() -> None:
     [first, second] = SMALL
 
     class Wavering(Oracle):
-        def run(self, batch: Any, steps: int) -> Any:
-            return (scores * (step + 1) / 10 for step, scores in enumerate(super().run(batch, steps)))
+        def walk(self, batch: Any, steps: int, start: Any) -> Any:
+            said = enumerate(super().walk(batch, steps, start), start=1)
+            return ((states, scores * step / 10) for step, (states, scores) in said)
 
     plan = plan_of((first, [wrong(first), solution(first)]), (second, [wrong(second)]))
     found = solve(Wavering(Schema.of(first.csp), plan), [first, second], 6)
@@ -414,3 +416,81 @@ def test_different_puzzles_are_not_taken_for_one_another() -> None:
     assert all(a.solved for a in solve(model, [SMALL[0], SIX], 1))
     other = futoshiki.build(4, np.array([(0, 1)]), np.zeros(16, dtype=np.int16))
     assert "futoshiki" in refusal(model, [SMALL[0], other, SIX])
+
+
+# ---- step by step
+
+
+@pytest.mark.parametrize(
+    ("weights", "name", "places"),
+    [
+        ("sudoku-grouped", "sudoku-9-test", [0, 17, 3]),
+        ("futoshiki-grouped", "futoshiki-11-test", [-2, -1]),
+        ("coloring-grouped", "coloring-12-test", [-1, -2, -3]),
+    ],
+)
+@pytest.mark.parametrize(("restart", "notes"), [(16, True), (16, False), (0, False)])
+def test_a_trace_goes_the_way_of_the_answer(
+    weights: str, name: str, places: list[int], restart: int, notes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Through all attempts, with what is guessed in them."""
+    model, boards = open_entry(read_catalog()[weights]).model, data(name)
+    tried: list[Any] = []
+
+    def keep(model: Model, batch: Any, *more: Any) -> Any:
+        tried.append(batch.givens.numpy())
+        return attempt(model, batch, *more)
+
+    monkeypatch.setattr(neural, "attempt", keep)
+    attempts: set[int] = set()
+    guessing: set[bool] = set()
+    for puzzle in (boards[place % len(boards)] for place in places):
+        tried.clear()
+        [answer] = solve_batch(model, [puzzle], 56, restart=restart, notes=notes)
+        guesses = [np.flatnonzero(givens != puzzle.givens).tolist() for givens in tried]
+        frames = list(neural.trace(model, puzzle, 56, restart=restart, notes=notes))
+        assert [frame.step for frame in frames] == list(range(1, answer.steps + 1))
+        assert [frame.solved for frame in frames] == [False] * (answer.steps - 1) + [answer.solved]
+        assert [frame.attempt for frame in frames] == [n // (restart or 56) for n in range(answer.steps)]
+        for frame in frames:
+            assert ([] if frame.guess is None else [frame.guess]) == guesses[frame.attempt]
+            assert bool(puzzle.judge(frame.assignment).solved) == frame.solved
+        assert frames[-1].assignment.tolist() == answer.assignment.tolist()
+        likely = frames[-1].beliefs[np.arange(len(puzzle.givens)), answer.assignment - 1]
+        assert likely.tolist() == answer.confidence.tolist()
+        attempts.add(frames[-1].attempt)
+        guessing |= {frame.guess is None for frame in frames if frame.attempt}
+    assert max(attempts) == (3 if restart else 0)
+    # Where notes are taken, the second attempt is at the puzzle as it was stated.
+    assert (True in guessing) == notes
+    assert bool(guessing) == bool(restart)
+
+
+def test_a_frame_that_is_written_into_changes_no_other() -> None:
+    [first, _] = SMALL
+    model = oracle((first, [wrong(first), wrong(first), solution(first)]))
+    solved = []
+    for frame in neural.trace(model, first, 9):  # type: ignore[arg-type]
+        frame.assignment[:] = solution(first)
+        frame.beliefs[:] = 0
+        solved.append(frame.solved)
+    assert solved == [False, False, True]
+
+
+def test_what_comes_between_steps_is_the_callers() -> None:
+    torch.manual_seed(0)
+    model = build_model(Schema.of(SMALL[0].csp), MODELS["grouped"][1](width=8))
+    for _ in neural.trace(model, SMALL[0], 40, restart=16, notes=True):
+        assert torch.is_grad_enabled()
+    for steps, restart, notes in ((0, 0, False), (100_001, 0, False), (9, -1, False), (9, 0, True), (9, 3, True)):
+        with pytest.raises(OutgrowError):  # at once
+            neural.trace(model, SMALL[0], steps, restart=restart, notes=notes)
+
+
+def test_memory_that_is_missing_on_the_way_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def out_of_memory(*arguments: Any) -> Any:
+        raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")
+
+    monkeypatch.setattr(neural, "attempt", out_of_memory)
+    with pytest.raises(OutgrowError, match="out of memory; puzzles of this size"):
+        next(neural.trace(oracle((SMALL[0], [])), SMALL[0], 3))  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -12,12 +13,12 @@ from torch import Tensor
 import outgrow.solve.notes as noting
 from outgrow.data import find_dataset
 from outgrow.errors import OutgrowError
-from outgrow.graphs import Batch, Puzzles, Schema
+from outgrow.graphs import Batch, BinarizedGraph, Puzzles, Schema
 from outgrow.graphs.binarized import RULED_OUT, UNASSIGNED
 from outgrow.models import MODELS, Model, build_model
 from outgrow.puzzles import Instance, parse
 from outgrow.solve import solve_batch
-from outgrow.solve.attempts import attempt
+from outgrow.solve.attempts import Moment, attempt
 from outgrow.solve.notes import Notes
 from outgrow.weights import open_entry, read_catalog
 
@@ -59,7 +60,7 @@ class Recorder:
 
 @torch.no_grad()
 def run(model: Model, batch: Batch, steps: int, notes: Notes, number: int = 0) -> list[Tensor]:
-    return list(attempt(model, batch, number, steps, notes))
+    return [moment.scores for moment in attempt(model, batch, number, steps, notes)]
 
 
 @pytest.mark.parametrize("kind", ["grouped", "binarized"])
@@ -71,7 +72,7 @@ def test_where_nothing_is_noted_it_is_an_attempt_as_any_other(
     model, batch = build(kind), batch_of(MIXED)
     notes = Notes.none(batch, taken=True)
     with torch.no_grad():
-        plain = list(attempt(model, batch, number, 30))
+        plain = [moment.scores for moment in attempt(model, batch, number, 30)]
     noted = run(model, batch, 30, notes, number)
     assert len(noted) == 30
     for step in range(24):
@@ -107,6 +108,28 @@ def test_what_is_ruled_out_stays_and_is_an_input() -> None:
     assert notes.added.tolist() == [False]
 
 
+@pytest.mark.parametrize("number", [0, 2])
+def test_every_step_shows_what_nodes_told_in_it_and_what_was_noted_before(number: int) -> None:
+    batch = batch_of(MIXED[:1])
+    sure = torch.zeros(36, 6, dtype=torch.bool)
+    sure[:, 2:4] = True
+    model = Recorder(build(), sure)
+    with torch.no_grad():
+        moments = list(attempt(model.model, batch, number, 22, Notes.none(batch, taken=True)))
+    assert len(moments) == 22
+    assert len(model.known) == 6
+    for step, moment in enumerate(moments):
+        assert isinstance(moment.graph, BinarizedGraph)
+        assert torch.equal(moment.graph.known, model.known[step // 4])
+        if step % 4 == 0:
+            assert torch.equal(moment.told, model.starts[step // 4].told)
+    told = [moment.told for moment in moments]
+    assert all(not torch.equal(one, other) for one, other in pairwise(told))
+    with torch.no_grad():
+        _, again = (states.told for states, _ in build().walk(moments[0].graph, 2, model.starts[0]))  # pyright: ignore
+    assert torch.equal(told[2], again)
+
+
 def test_looks_are_four_steps_apart() -> None:
     batch = batch_of(MIXED[:1])
     sure = torch.ones(36, 6, dtype=torch.bool)
@@ -131,7 +154,7 @@ def test_puzzles_without_notes_are_as_they_would_be_without_those_beside_them(mo
     monkeypatch.setattr(noting, "_BELOW", 0.5)
     model, batch = build(), batch_of([MIXED[0]] * 2)
     with torch.no_grad():
-        plain = list(attempt(model, batch, 0, 40))
+        plain = [moment.scores for moment in attempt(model, batch, 0, 40)]
     notes = Notes(Notes.none(batch).ruled_out, torch.tensor([True, False]))
     noted = run(model, batch, 40, notes)
     for one, other in zip(plain, noted, strict=True):
@@ -148,7 +171,7 @@ def test_every_other_start_takes_notes_and_goes_on_as_long_as_there_are_more(mon
     opened = (batch.givens == 0).nonzero().flatten().tolist()
     asked: list[tuple[int, bool, int, list[int]]] = []
 
-    def attempts(model: Any, tried: Batch, number: int, steps: int, notes: Notes | None) -> Iterator[Tensor]:
+    def attempts(model: Any, tried: Batch, number: int, steps: int, notes: Notes | None) -> Iterator[Moment]:
         guessed = (tried.givens != batch.givens).nonzero().flatten().tolist()
         asked.append((number, notes is not None, 0 if notes is None else int(notes.ruled_out.sum()), guessed))
         if notes is not None:
@@ -157,7 +180,7 @@ def test_every_other_start_takes_notes_and_goes_on_as_long_as_there_are_more(mon
                 notes.ruled_out = notes.ruled_out.clone()
                 notes.ruled_out[6 * opened[number]] = True
                 notes.added = torch.tensor([True])
-        return iter([torch.zeros(36, 6)] * steps)
+        return iter([Moment(model.prepare(tried), torch.zeros(216, 8), torch.zeros(36, 6))] * steps)
 
     monkeypatch.setattr("outgrow.solve.neural.attempt", attempts)
     [answer] = solve_batch(build(), [puzzle], 8 * 16, restart=16, notes=True)

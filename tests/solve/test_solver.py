@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cache
 
@@ -20,7 +21,7 @@ from outgrow.models import BinarizedConfig, GroupedConfig, MultivaluedConfig, bu
 from outgrow.puzzles.coloring import build as build_graph
 from outgrow.solve import neural
 from outgrow.solve import solver as module
-from outgrow.solve.animation import draw_trace
+from outgrow.solve.animation import draw_trace, picture_trace
 from outgrow.solve.neural import Frame
 
 NINE = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
@@ -363,6 +364,39 @@ def test_beliefs_after_every_step() -> None:
         Solver().trace(NINE, steps=0)
 
 
+def test_beliefs_through_all_attempts() -> None:
+    """As many steps as the answer takes, with notes where the weights take them."""
+    hard = find_dataset("futoshiki-11-test")
+    puzzle = hard[len(hard) - 4]
+    solver = Solver("futoshiki-grouped", steps=16, restarts=4, guarantee=False)
+    answer = solver.solve(puzzle)
+    frames = list(solver.trace(puzzle, restarts=4))
+    assert answer.solved
+    assert len(frames) == answer.steps > 16
+    assert frames[-1].assignment.tolist() == answer.guess.tolist()
+    assert frames[16].guess is None
+    assert (
+        Solver("futoshiki-grouped", steps=16, restarts=4, guarantee=False, notes=False).solve(puzzle).steps
+        != answer.steps
+    )
+    assert [f.attempt for f in solver.trace(puzzle)] == [0] * 16
+    assert [f.attempt for f in solver.trace(puzzle, 2, 1)] == [0, 0, 1, 1]  # too short for notes
+    assert [f.guess is None for f in solver.trace(puzzle, 2, 1)] == [True, True, False, False]
+
+
+@pytest.mark.parametrize("restarts", [-1, 1.5, True, 100_000])
+def test_restarts_of_a_trace_that_are_refused(restarts: int) -> None:
+    with pytest.raises(OutgrowError, match="restarts; 0 to 99,999 are possible"):
+        Solver().trace(NINE, restarts=restarts)
+
+
+def test_a_trace_of_too_many_steps_in_all_is_refused() -> None:
+    with pytest.raises(OutgrowError, match="101 attempts of 1,000 steps; 100,000 steps in all are possible"):
+        Solver().trace(NINE, 1_000, 100)
+    with pytest.raises(OutgrowError, match="100001 steps; 1 to 100,000 are possible"):
+        Solver().trace(NINE, 100_001)
+
+
 def frames(puzzle: Instance, count: int) -> list[Frame]:
     values, size = np.ones(len(puzzle.givens), dtype=np.int16), puzzle.size
     beliefs = np.full((len(values), size), 1 / size, dtype=np.float32)
@@ -396,7 +430,9 @@ def test_moving_pictures(puzzle: Instance, tmp_path: object) -> None:
         assert times[0] == 0
         assert (moving.get("values") or "").split(";").count("visible") == 1
         assert [e.text for e in group if e.tag.endswith("}text")][-1] == f"step {i + 1}{': solved' * (i == 4)}"
+    assert picture_trace(puzzle, frames(puzzle, 5), ".svg") == (folder / "a.svg").read_bytes()
     draw_trace(puzzle, frames(puzzle, 200), folder / "a.gif")
+    assert picture_trace(puzzle, frames(puzzle, 200), ".gif") == (folder / "a.gif").read_bytes()
     with Image.open(folder / "a.gif") as image:
         assert 1 < getattr(image, "n_frames", 1) <= 48
     for name, reason in (("a.png", r"\.svg or \.gif"), ("none/a.svg", "does not exist")):
@@ -405,3 +441,35 @@ def test_moving_pictures(puzzle: Instance, tmp_path: object) -> None:
     with pytest.raises(OutgrowError, match="nothing to draw"):
         draw_trace(puzzle, [], folder / "b.svg")
     assert sorted(p.name for p in folder.iterdir()) == ["a.gif", "a.svg"]
+
+
+def test_a_caption_says_which_attempt() -> None:
+    first, second = frames(parse_one(FOUR), 2)
+    picture = picture_trace(parse_one(FOUR), [first, module.replace(second, attempt=1)], ".svg").decode()
+    assert re.findall(r">(step [^<]*)<", picture) == ["step 1", "step 2, attempt 2: solved"]
+
+
+def test_one_red_value_is_red_in_a_gif_too() -> None:
+    """Among hundreds of others, on white paper, whatever else is in the picture."""
+    from io import BytesIO
+
+    from PIL import Image
+
+    puzzle = parse_one("." * 625)
+    with ExactSolver(puzzle.csp) as exact:
+        values = exact.solve(puzzle.givens).assignment
+    assert values is not None
+    puzzle = puzzle.with_givens(np.where(np.arange(625) < 600, values, 0))
+    wrong = values.copy()
+    wrong[-1] = wrong[-1] % 25 + 1
+    beliefs = np.full((625, 25), 1.0, dtype=np.float32)
+    gif = picture_trace(puzzle, [Frame(1, beliefs, wrong, False), Frame(2, beliefs, values, True)], ".gif")
+    with Image.open(BytesIO(gif)) as image:
+        red: list[int] = []
+        for at in range(2):
+            image.seek(at)
+            levels = np.asarray(image.convert("RGB")).astype(int)
+            assert (levels[:5] == 255).all()
+            red.append(int(((levels[..., 0] > 180) & (levels[..., 1:] < 100).all(-1)).sum()))
+    assert red[0] > 5
+    assert red[1] == 0

@@ -114,7 +114,7 @@ def predict(
                 told = first_steps.watch(part, batch, [puzzles.csps[i] for i in part]) if first_steps else None
                 givens = torch.from_numpy(np.concatenate([guesses[i] for i in part])) if number else batch.givens
                 tried = dataclasses.replace(batch, givens=givens.to(device))
-                for n, scores in enumerate(attempt(model, tried, number, end - begin), begin + 1):
+                for n, (_, _, scores) in enumerate(attempt(model, tried, number, end - begin), begin + 1):
                     if told:
                         told(n, scores)
                     if n in answers or (restart and n == end):

@@ -12,7 +12,7 @@ from outgrow.kernels.dispatch import (
     use_engine,
 )
 from outgrow.kernels.neighbors import Neighbors, gather
-from outgrow.kernels.reference import Layer, Norm, pool_members
+from outgrow.kernels.reference import Layer, Norm, pool_members, share_strongest, weigh_edges, weigh_members
 from outgrow.kernels.roster import Roster
 
 __all__ = [
@@ -27,7 +27,10 @@ __all__ = [
     "gather",
     "pool_members",
     "project",
+    "share_strongest",
     "strongest_messages",
     "update_states",
     "use_engine",
+    "weigh_edges",
+    "weigh_members",
 ]

@@ -59,7 +59,7 @@ def average_messages(
         return reference.average_messages(source, destination, neighbors, layers, logits=logits, sharpen=sharpen)
     weight = None
     if neighbors.degree > 1 or neighbors.mask is not None:
-        weight = neighbors.share if logits is None else reference._attention(*logits, neighbors, sharpen)
+        weight = neighbors.share if logits is None else reference.weigh_edges(*logits, neighbors, sharpen)
         weight = weight.to(source.dtype)
     heard = source.new_empty(len(destination), source.shape[1])
     blocks = neighbors.blocks(_EDGES)

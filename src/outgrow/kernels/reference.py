@@ -23,7 +23,18 @@ from torch.nn import functional
 from outgrow.kernels.neighbors import Neighbors, gather
 from outgrow.kernels.roster import Roster
 
-__all__ = ["Layer", "Norm", "average_messages", "exchange", "pool_members", "strongest_messages", "update_states"]
+__all__ = [
+    "Layer",
+    "Norm",
+    "average_messages",
+    "exchange",
+    "pool_members",
+    "share_strongest",
+    "strongest_messages",
+    "update_states",
+    "weigh_edges",
+    "weigh_members",
+]
 
 Layer = tuple[Tensor, Tensor]  # weight (out, in), bias (out,)
 Norm = tuple[Tensor, Tensor]  # of a layer norm: scale and shift
@@ -87,7 +98,7 @@ def _average(
     if neighbors.degree == 1 and neighbors.mask is None and logits is None:
         averaged = x.squeeze(1)
     else:
-        weight = neighbors.share if logits is None else _attention(*logits, neighbors, sharpen)
+        weight = neighbors.share if logits is None else weigh_edges(*logits, neighbors, sharpen)
         averaged = (x * weight.to(x.dtype).unsqueeze(2)).sum(1)
     if not dropout and last is not None:
         averaged = functional.linear(averaged, *last)
@@ -144,8 +155,20 @@ def _largest(x: Tensor) -> Tensor:
     return x.amax(1)
 
 
-def _attention(source: Tensor, destination: Tensor, neighbors: Neighbors, sharpen: bool) -> Tensor:
-    """(N, D), summing to 1 over the edges into each node."""
+def share_strongest(source: Tensor, destination: Tensor, neighbors: Neighbors) -> Tensor:
+    """Of `strongest_messages`, the share of channels in which each message is the largest: (N, D), summing to 1 over the edges into each
+    node. Those that are equally large share a channel; so do all where none is above 0."""
+    x = functional.relu(gather(source, neighbors) + destination.unsqueeze(1))  # (N, D, H)
+    if neighbors.mask is not None:
+        x = x.masked_fill(~neighbors.mask.unsqueeze(2), -1.0)
+    hit = x == x.amax(1, keepdim=True) if neighbors.degree else x > 0
+    if neighbors.mask is not None:
+        hit = hit & neighbors.mask.unsqueeze(2)
+    return (hit / hit.sum(1, keepdim=True).clamp(min=1)).mean(2)
+
+
+def weigh_edges(source: Tensor, destination: Tensor, neighbors: Neighbors, sharpen: bool) -> Tensor:
+    """Attention, of logits as `average_messages` takes them: (N, D), summing to 1 over the edges into each node."""
     logits = gather(source.unsqueeze(1), neighbors).squeeze(2) + destination.unsqueeze(1)
     logits = functional.leaky_relu(logits.to(torch.promote_types(logits.dtype, torch.float32)))
     if sharpen:
@@ -171,16 +194,21 @@ def pool_members(states: Tensor, logits: Tensor, members: Neighbors) -> Tensor:
     if not members.degree:  # no room for any member
         return states.new_zeros(len(members.source), heads * states.shape[1])
     rows = gather(states, members)  # (G, n, H)
-    weight = gather(logits, members)
-    weight = weight.to(torch.promote_types(weight.dtype, torch.float32)) * members.log_degree.unsqueeze(2)
     if members.mask is not None:
-        missing = ~members.mask.unsqueeze(2)
-        rows = rows.masked_fill(missing, 0.0)  # whatever stands there, NaN included
-        weight = weight.masked_fill(missing, -1e9)
-    weight = weight.softmax(1).to(rows.dtype)  # (G, n, A), even in a group without members
+        rows = rows.masked_fill(~members.mask.unsqueeze(2), 0.0)  # whatever stands there, NaN included
+    weight = weigh_members(logits, members).to(rows.dtype)
     if torch.compiler.is_compiling():  # one pass over the rows; in small products they are read and written once more
         return (weight.unsqueeze(3) * rows.unsqueeze(2)).sum(1).flatten(1)
     return torch.bmm(weight.transpose(1, 2), rows).flatten(1)
+
+
+def weigh_members(logits: Tensor, members: Neighbors) -> Tensor:
+    """How much each head of `pool_members` takes of each member: (G, n, A), summing to 1 over the members of a group; even in one without any."""
+    weight = gather(logits, members)
+    weight = weight.to(torch.promote_types(weight.dtype, torch.float32)) * members.log_degree.unsqueeze(2)
+    if members.mask is not None:
+        weight = weight.masked_fill(~members.mask.unsqueeze(2), -1e9)
+    return weight.softmax(1)
 
 
 def exchange(

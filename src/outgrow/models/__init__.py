@@ -3,6 +3,7 @@
 from outgrow.models.binarized import Binarized, BinarizedConfig
 from outgrow.models.device import choose_device
 from outgrow.models.grouped import Grouped, GroupedConfig
+from outgrow.models.layers import Heard
 from outgrow.models.multivalued import Multivalued, MultivaluedConfig
 from outgrow.models.registry import MODELS, Config, Model, build_model
 
@@ -13,6 +14,7 @@ __all__ = [
     "Config",
     "Grouped",
     "GroupedConfig",
+    "Heard",
     "Model",
     "Multivalued",
     "MultivaluedConfig",

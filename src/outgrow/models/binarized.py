@@ -9,7 +9,16 @@ import torch
 from torch import Tensor
 
 from outgrow.graphs import Batch, BinarizedGraph, Schema, binarize
-from outgrow.models.layers import Aggregation, MessageFunctions, Stack, check_config, share_functions
+from outgrow.models.layers import (
+    Aggregation,
+    Heard,
+    MessageFunctions,
+    Stack,
+    check_config,
+    name_kinds,
+    select_row,
+    share_functions,
+)
 from outgrow.models.nodes import NodeModel
 
 __all__ = ["Binarized", "BinarizedConfig"]
@@ -83,3 +92,14 @@ class Binarized(NodeModel[BinarizedGraph]):
             for use, neighbors in zip(self._uses, (*graph.constraint, *graph.relation), strict=True)
         ]
         return torch.cat([*heard, which.to(heard[0].dtype)], dim=1)
+
+    def listen(self, graph: BinarizedGraph, told: Tensor, node: int) -> list[Heard]:
+        """Over the edges of each type into a node, the weights of the average."""
+        constraint, relation, _ = name_kinds(self.schema)
+        heard: list[Heard] = []
+        edges = (*graph.constraint, *graph.relation)
+        for kind, use, neighbors in zip((*constraint, *relation), self._uses, edges, strict=True):
+            sources, row = select_row(neighbors, node)
+            weights = self.messages.of(use).weigh_senders(told[sources], told[[node]], row, use.attend)
+            heard.append(Heard(kind, "nodes", sources, weights[0]))
+        return heard

@@ -22,8 +22,8 @@ import torch
 from torch import Tensor, nn
 
 from outgrow.graphs import Batch, GroupedGraph, Schema, group_nodes
-from outgrow.kernels import exchange, project
-from outgrow.models.layers import MessageFunctions, Stack, Use, check_config
+from outgrow.kernels import exchange, project, weigh_members
+from outgrow.models.layers import Heard, MessageFunctions, Stack, Use, check_config, name_kinds, select_row
 from outgrow.models.nodes import NodeModel, draw_uniform
 
 __all__ = ["Grouped", "GroupedConfig"]
@@ -122,6 +122,38 @@ class Grouped(NodeModel[GroupedGraph]):
             heads = self.config.heads * len(layers)
             projected = torch.cat([projected[:, :-heads], projected[:, -heads:] + graph.crowd], dim=1)
         return exchange(told, projected, layers, graph.roster, behind, dropout)
+
+    def listen(self, graph: GroupedGraph, told: Tensor, node: int) -> list[Heard]:
+        """In its groups of each type, how much the members, itself among them, count in what a group pools, averaged over heads and groups; over its edges of each type,
+        the weights of the average, or in how many of the channels a message is the largest."""
+        constraint, relation, values = name_kinds(self.schema)
+        looks = self.members.weight[len(self._groups) * self.config.width :].split(self.config.heads)
+        heard: list[Heard] = []
+        for kind, look, (members, memberships) in zip(
+            (*self.schema.groups, values), looks, graph.roster.types, strict=True
+        ):
+            groups, _ = select_row(memberships, node)  # one on a board; of a problem of one's own several, or none
+            found: list[tuple[Tensor, Tensor]] = []
+            for group in groups.tolist():
+                sources, row = select_row(members, group)
+                logits = told[sources] @ look.T
+                if graph.crowd is not None:
+                    logits = logits + graph.crowd[sources]
+                found.append((sources, weigh_members(logits, row)[0].mean(1) / len(groups)))
+            everyone = torch.cat([groups[:0], *(sources for sources, _ in found)])
+            weights = torch.cat([told[0, :0], *(weights for _, weights in found)])
+            sources, places = everyone.unique(return_inverse=True)
+            heard.append(Heard(kind, "nodes", sources, weights.new_zeros(len(sources)).index_add(0, places, weights)))
+        kinds = (*(constraint[i] for i in self._constraint), *(relation[i] for i in self._relation))
+        edges = (*graph.constraint, *graph.relation)
+        for kind, use, neighbors in zip(kinds, self._edges, edges, strict=True):
+            sources, row = select_row(neighbors, node)
+            function, sent, own = self.messages.of(use), told[sources], told[[node]]
+            weights = (
+                function.weigh_senders(sent, own, row, True) if use.attend else function.share_strongest(sent, own, row)
+            )
+            heard.append(Heard(kind, "nodes", sources, weights[0]))
+        return heard
 
     def _crowd(self, batch: Batch, draw: Tensor) -> Tensor:
         """What is added to the logits of each node, (N, 1): it counts exp(`crowd` z) times in its groups, z normal."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -10,11 +11,20 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from outgrow.graphs import Batch, Schema
-from outgrow.kernels import Neighbors, advance, average_messages, project, strongest_messages
+from outgrow.kernels import (
+    Neighbors,
+    advance,
+    average_messages,
+    project,
+    share_strongest,
+    strongest_messages,
+    weigh_edges,
+)
 
 __all__ = [
     "Aggregation",
     "End",
+    "Heard",
     "LayerNormLSTM",
     "MessageFunction",
     "MessageFunctions",
@@ -24,6 +34,8 @@ __all__ = [
     "add_noise",
     "check_config",
     "mean_by_puzzle",
+    "name_kinds",
+    "select_row",
     "share_functions",
 ]
 
@@ -51,6 +63,32 @@ class States(NamedTuple):
     told: Tensor
     hidden: Tensor
     cell: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Heard:
+    """Whom a node hears in a round of messages, over its edges of one type or in its groups of one type.
+
+    Attributes:
+        kind: the type, by a name of the problem's: of a predicate ('row', 'less reversed') or of a relation between values ('lt'); or 'values', those
+            of its variable.
+        of: what the sources are.
+        sources: (M,) int64, nodes (variable, value), variables, or the values of all puzzles (B * K).
+        weights: (M,) how much each counts; they sum to 1, unless there is nobody to hear.
+    """
+
+    kind: str
+    of: Literal["nodes", "variables", "values"]
+    sources: Tensor
+    weights: Tensor
+
+
+def select_row(neighbors: Neighbors, destination: int) -> tuple[Tensor, Neighbors]:
+    """Who sends to one destination, (M,), and a table of that one row (1, M) among them alone."""
+    row = neighbors.rows(destination, destination + 1)
+    sources = row.source[0] if row.mask is None else row.source[row.mask]
+    places = torch.arange(len(sources), device=sources.device)
+    return sources, Neighbors(places.unsqueeze(0), None, len(sources))
 
 
 def add_noise(states: States, scale: float | Tensor) -> States:
@@ -104,6 +142,18 @@ class MessageFunction(nn.Module):
     def strongest(self, sent: End, own: End, neighbors: Neighbors, dropout: float = 0.0) -> Tensor:
         """In place of the average, the largest message in each channel; of a function without hidden layers."""
         return strongest_messages(sent.rows, own.rows, neighbors, dropout if self.training else 0.0)
+
+    def weigh_senders(self, sent: Tensor, own: Tensor, neighbors: Neighbors, attend: bool) -> Tensor:
+        """How much each message counts in the average, of those that states (M, H) send to states (N, H): (N, D)."""
+        if not attend:
+            return neighbors.share
+        source, destination = (told @ self.weigh(end, True)[1].squeeze(0) for end, told in enumerate((sent, own)))
+        return weigh_edges(source, destination, neighbors, self._sharpen)
+
+    def share_strongest(self, sent: Tensor, own: Tensor, neighbors: Neighbors) -> Tensor:
+        """In how many of the channels each message is the `strongest`, as a share: (N, D)."""
+        source, destination = (told @ self.weigh(end, False)[0].T for end, told in enumerate((sent, own)))
+        return share_strongest(source, destination + self.first.bias, neighbors)
 
 
 class LayerNormLSTM(nn.Module):
@@ -166,6 +216,18 @@ class Use(NamedTuple):
     attend: bool
 
 
+def name_kinds(schema: Schema) -> tuple[list[str], list[str], str]:
+    """What to call each type of constraint edges, each type of relation edges, and what a node hears of the values of its variable: no two alike."""
+    # A predicate that implies two relations has two types of edges of one name.
+    names = [str(t) for t in schema.constraint]
+    constraint = [
+        name if names.count(name) == 1 else f"{name} to {t.relation}"
+        for name, t in zip(names, schema.constraint, strict=True)
+    ]
+    relation = [f"{t} between values" if str(t) in names else str(t) for t in schema.relation]
+    return constraint, relation, "values" if "values" not in {*names, *relation} else "values of a variable"
+
+
 def share_functions(
     schema: Schema,
     constraint: Callable[[bool], Aggregation],
@@ -179,14 +241,10 @@ def share_functions(
     is none to share, and relation edges have a function of their own.
     """
     directed = {t.relation for t in (*schema.constraint, *schema.relation) if t.reverse}
-    # A predicate that implies two relations has two types of edges of one name.
-    names = [str(t) for t in schema.constraint]
+    kinds, _, _ = name_kinds(schema)
     constraints = [
-        Use(
-            f"constraint {t}" if names.count(str(t)) == 1 else f"constraint {t} to {t.relation}",
-            constraint(t.relation in directed) == "attention",
-        )
-        for t in schema.constraint
+        Use(f"constraint {kind}", constraint(t.relation in directed) == "attention")
+        for kind, t in zip(kinds, schema.constraint, strict=True)
     ]
     relations: list[Use] = []
     for kind in schema.relation:

@@ -17,6 +17,7 @@ from outgrow.kernels import Neighbors, gather
 from outgrow.models.layers import (
     Aggregation,
     End,
+    Heard,
     LayerNormLSTM,
     MessageFunctions,
     Stack,
@@ -25,6 +26,8 @@ from outgrow.models.layers import (
     add_noise,
     check_config,
     mean_by_puzzle,
+    name_kinds,
+    select_row,
     share_functions,
 )
 
@@ -221,6 +224,22 @@ class Multivalued(nn.Module):
             for use, neighbors in zip(self._uses, (*graph.constraint, graph.assigned, graph.unassigned), strict=True)
         ]
         return self.update(torch.cat(heard, dim=1), remembered, hidden, cell, weight)
+
+    def listen(self, prepared: Prepared, told: Tensor, node: int) -> list[Heard]:
+        """Whom a variable hears in the round of messages in which variables tell (V, H): over its edges of each type and of the values, its own or all, the weights
+        of the average."""
+        graph, own = prepared.graph, told[[node]]
+        constraint, _, values = name_kinds(self.schema)
+        heard: list[Heard] = []
+        for kind, use, neighbors in zip(constraint, self._constraint, graph.constraint, strict=True):
+            sources, row = select_row(neighbors, node)
+            weights = self.messages.of(use).weigh_senders(told[sources], own, row, use.attend)
+            heard.append(Heard(kind, "variables", sources, weights[0]))
+        given = bool(prepared.batch.givens[node] > 0)
+        use, neighbors = (self._assigned, graph.assigned) if given else (self._unassigned, graph.unassigned)
+        sources, row = select_row(neighbors, node)
+        weights = self.messages.of(use).weigh_senders(prepared.values[sources], own, row, use.attend)
+        return [*heard, Heard(values, "values", sources, weights[0])]
 
     def loss(self, scores: Tensor, prepared: Prepared, target: Tensor) -> Tensor:
         """Cross-entropy at every step, averaged over the variables of a puzzle: scores (T, V, K), target (V,) -> (T, B)."""

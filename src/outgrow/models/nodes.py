@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from outgrow.graphs import Batch, BinarizedGraph
 from outgrow.graphs.binarized import RULED_OUT, UNASSIGNED
-from outgrow.models.layers import LayerNormLSTM, Stack, States, add_noise, mean_by_puzzle
+from outgrow.models.layers import Heard, LayerNormLSTM, Stack, States, add_noise, mean_by_puzzle
 
 __all__ = ["NodeModel", "draw_uniform", "mix"]
 
@@ -114,6 +114,10 @@ class NodeModel(nn.Module, ABC, Generic[Graph]):
     def hear(self, graph: Graph, stack: Stack | None, told: Tensor, which: Tensor) -> Tensor:
         """One round of messages between nodes that tell (N, H): what each hears, (N, H) for each type of edge or group, and behind that
         `which` (N, I), as it is."""
+
+    @abstractmethod
+    def listen(self, graph: Graph, told: Tensor, node: int) -> list[Heard]:
+        """Whom a node hears in the round of messages in which nodes tell (N, H)."""
 
     def start(self, graph: Graph, noise: float = 0.0) -> States:
         """The states before the first step: the first messages tell the inputs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,17 +13,18 @@ from torch import Tensor
 from outgrow.errors import OutgrowError
 from outgrow.graphs import Batch
 from outgrow.models import Model, Multivalued
+from outgrow.models.layers import States
 from outgrow.models.nodes import mix
-from outgrow.solve.notes import Notes, take_notes
+from outgrow.solve.notes import Moment, Notes, take_notes
 
-__all__ = ["attempt", "check_restart", "guess"]
+__all__ = ["Moment", "attempt", "check_restart", "guess"]
 
 _MAX_STEPS = 100_000
 _OPEN = math.log(0.9)  # a variable is open to guesses if the model's best value for it is less likely than that
 
 
-def attempt(model: Model, batch: Batch, number: int, steps: int, notes: Notes | None = None) -> Iterator[Tensor]:
-    """The scores of an attempt, step after step. The first one, 0, is what a model does by default.
+def attempt(model: Model, batch: Batch, number: int, steps: int, notes: Notes | None = None) -> Iterator[Moment]:
+    """An attempt, step after step. The first one, 0, is what a model does by default.
 
     The others have other marks, if the model has any; else a multi-valued one has other embeddings for the values, and any other one
     starts from noise. What a puzzle gets depends on the number and on the puzzle, not on those it shares a batch with. With `notes`, it goes
@@ -30,17 +32,22 @@ def attempt(model: Model, batch: Batch, number: int, steps: int, notes: Notes | 
     """
     if notes is not None:
         return take_notes(model, batch, number, steps, notes)
-    if not number:
-        return model.run(model.prepare(batch), steps)  # pyright: ignore[reportArgumentType]
-    if isinstance(model, Multivalued):
-        generator = torch.Generator().manual_seed(number)
-        drawn = torch.randperm(model.max_values, generator=generator)[: batch.max_values]
-        return model.run(model.prepare(batch, drawn.to(batch.puzzle.device).repeat(len(batch), 1)), steps)
-    if model.marked:
+    draw = None
+    if number and isinstance(model, Multivalued):
+        drawn = torch.randperm(model.max_values, generator=torch.Generator().manual_seed(number))[: batch.max_values]
+        draw = drawn.to(batch.puzzle.device).repeat(len(batch), 1)
+    elif number and model.marked:
         draw = torch.full((len(batch), 1), number, dtype=torch.int64, device=batch.puzzle.device)
-        return model.run(model.prepare(batch, draw), steps)  # pyright: ignore[reportArgumentType]
-    graph = model.prepare(batch)
-    return model.run(graph, steps, model.shake(graph, number))  # pyright: ignore[reportArgumentType]
+    graph: Any = model.prepare(batch, draw)
+    shaken = number and draw is None
+    states = model.shake(graph, number) if shaken else model.start(graph)  # pyright: ignore[reportCallIssue]
+    return _go(model, graph, states, steps)
+
+
+def _go(model: Model, graph: Any, states: States, steps: int) -> Iterator[Moment]:
+    for reached, scores in model.walk(graph, steps, states):
+        yield Moment(graph, states.told, scores)
+        states = reached
 
 
 def guess(model: Model, batch: Batch, scores: Tensor, number: int) -> Batch:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,17 +17,31 @@ from outgrow.errors import OutgrowError, memory_errors
 from outgrow.graphs import Batch, Puzzles, Schema
 from outgrow.models import Model
 from outgrow.puzzles import PUZZLES, Instance, get_puzzle
-from outgrow.solve.attempts import attempt, check_restart, guess
+from outgrow.solve.attempts import Moment, attempt, check_restart, guess
+from outgrow.solve.frame import Frame
 from outgrow.solve.notes import Notes, check_notes
 
-__all__ = ["Frame", "Proposal", "fit", "restate", "solve_batch", "solve_parts", "too_large", "trace"]
+__all__ = [
+    "MAX_STEPS",
+    "Frame",
+    "Look",
+    "Proposal",
+    "fit",
+    "restate",
+    "solve_batch",
+    "solve_parts",
+    "too_large",
+    "trace",
+    "watch",
+]
 
-_MAX_STEPS = 100_000
+MAX_STEPS = 100_000
 # Entries of the largest table of neighbors in a batch, nodes x degree: a 36x36 Sudoku by its neighbors has 5 million and takes 0.7 GB in all. Graphs
 # may have hubs, and tables are padded to the largest degree: 33 million took 9 GB.
 _MOST = 1 << 23
 # (variable, value) nodes at a time. Small batches pay on a CPU: one stops when all its puzzles are solved, so a 9x9 board is best alone
 _NODES = {"cpu": 1 << 10, "cuda": 1 << 17}
+_OUT_OF_MEMORY = "puzzles of this size need a device with more, or the exact solver"
 Progress = Callable[[int], None]
 
 
@@ -53,21 +68,26 @@ class Proposal:
     seconds: float
 
 
-@dataclass(frozen=True, eq=False)
-class Frame:
-    """A model's beliefs after a step.
+class Look(NamedTuple):
+    """What is there after a step of an attempt at the puzzles of a batch.
 
     Attributes:
-        step: from 1.
-        beliefs: (V, K) the probability of each value of a variable; 1 and 0 where it is given.
-        assignment: (V,) the best value of each.
-        solved: the verdict on that.
+        step: from 1, over all attempts.
+        attempt: 0 is the first.
+        batch: the puzzles as they were stated.
+        tried: the same with what is guessed for given.
+        moment: the step itself.
+        said: of each puzzle the assignment (V,).
+        solved: those of them that the verdict calls solved, now for the first time.
     """
 
     step: int
-    beliefs: npt.NDArray[np.float32]
-    assignment: npt.NDArray[np.int16]
-    solved: bool
+    attempt: int
+    batch: Batch
+    tried: Batch
+    moment: Moment
+    said: Sequence[npt.NDArray[np.int16]]
+    solved: Sequence[int]
 
 
 def solve_batch(
@@ -115,21 +135,35 @@ def solve_parts(
     nodes: int | None = None,
 ) -> Iterator[list[Proposal]]:
     """The same, as many puzzles at a time as are computed together: what is done need not wait for the others."""
-    if not 1 <= steps <= _MAX_STEPS:
-        raise OutgrowError(f"{steps} steps; 1 to {_MAX_STEPS:,} are possible")
-    check_restart(restart)
-    if notes:
-        check_notes(model, restart, steps)
+    _check_steps(model, steps, restart, notes)
     if not instances:
         return
     seen = fit(model, instances)
     model = model.to(device).eval()
     puzzles = Puzzles.of_instances(seen)
     for part in _portions([i.csp for i in seen], nodes or _NODES.get(torch.device(device).type, 1 << 15)):
-        with torch.no_grad(), memory_errors("puzzles of this size need a device with more, or the exact solver"):
-            here = [instances[i] for i in part]
-            found = _solve_part(model, puzzles, part, here, steps, restart or steps, notes, device)
+        run = _solve_part(model, puzzles, part, [instances[i] for i in part], steps, restart or steps, notes, device)
+        with torch.no_grad(), memory_errors(_OUT_OF_MEMORY):
+            found = _finish(run)
         yield found
+
+
+def _check_steps(model: Model, steps: int, restart: int, notes: bool) -> None:
+    """Refuses steps, attempts and notes that there cannot be."""
+    if not 1 <= steps <= MAX_STEPS:
+        raise OutgrowError(f"{steps} steps; 1 to {MAX_STEPS:,} are possible")
+    check_restart(restart)
+    if notes:
+        check_notes(model, restart, steps)
+
+
+def _finish(run: Generator[Look, None, list[Proposal]]) -> list[Proposal]:
+    """To the end, and what it returns."""
+    while True:
+        try:
+            next(run)
+        except StopIteration as end:
+            return end.value
 
 
 def trace(
@@ -137,10 +171,11 @@ def trace(
     instance: Instance,
     steps: int,
     *,
-    number: int = 0,
+    restart: int = 0,
+    notes: bool = False,
     device: torch.device | str = "cpu",
 ) -> Iterator[Frame]:
-    """The beliefs after every step of one attempt (0 is the one that `solve_batch` makes first), until the verdict holds.
+    """The beliefs after every step on the way to the answer of `solve_batch`, until the verdict holds or the steps, of all attempts together, are used up.
 
     >>> from outgrow.models import BinarizedConfig, build_model
     >>> from outgrow.puzzles import parse_one
@@ -150,36 +185,54 @@ def trace(
     >>> [frame.beliefs.shape for frame in trace(model, puzzle, steps=2)]
     [(16, 4), (16, 4)]
     """
-    if not 1 <= steps <= _MAX_STEPS:
-        raise OutgrowError(f"{steps} steps; 1 to {_MAX_STEPS:,} are possible")
-    seen = fit(model, [instance])
-    return _trace(model.to(device).eval(), seen, instance, steps, number, device)
+    return (_show(look) for look in watch(model, instance, steps, restart=restart, notes=notes, device=device))
 
 
-def _trace(
+def watch(
     model: Model,
-    seen: list[Instance],
     instance: Instance,
     steps: int,
-    number: int,
-    device: torch.device | str,
-) -> Iterator[Frame]:
-    batch = Puzzles.of_instances(seen).batch([0], device)
-    run = attempt(model, batch, number, steps)
-    for step in range(1, steps + 1):
-        with torch.no_grad():  # not around the yield: what the caller does is the caller's
-            scores = next(run).float()
-            beliefs = torch.where(
-                batch.givens.unsqueeze(1) > 0,
-                torch.nn.functional.one_hot((batch.givens - 1).clamp(min=0), scores.shape[1]).float(),
-                scores.softmax(1),
-            )
-            values = torch.where(batch.givens > 0, batch.givens, scores.argmax(1) + 1)
-        said = values.cpu().numpy().astype(np.int16)
-        solved = bool(_judge([instance], [said])[0])
-        yield Frame(step, beliefs.cpu().numpy(), said, solved)
-        if solved:
+    *,
+    restart: int = 0,
+    notes: bool = False,
+    device: torch.device | str = "cpu",
+) -> Iterator[Look]:
+    """Every step on that way as the model has it."""
+    _check_steps(model, steps, restart, notes)
+    puzzles = Puzzles.of_instances(fit(model, [instance]))
+    run = _solve_part(model.to(device).eval(), puzzles, [0], [instance], steps, restart or steps, notes, device)
+    return _without_gradients(run)
+
+
+def _without_gradients(run: Iterator[Look]) -> Iterator[Look]:
+    while True:
+        with (
+            torch.no_grad(),
+            memory_errors(_OUT_OF_MEMORY),
+        ):  # not around the yield: what the caller does is the caller's
+            look = next(run, None)
+        if look is None:
             return
+        yield look
+
+
+def _show(look: Look) -> Frame:
+    """What the model believes of the only puzzle."""
+    givens, scores = look.batch.givens, look.moment.scores.float()
+    beliefs = torch.where(
+        givens.unsqueeze(1) > 0,
+        torch.nn.functional.one_hot((givens - 1).clamp(min=0), scores.shape[1]).float(),
+        scores.softmax(1),
+    )
+    guessed = (look.tried.givens != givens).nonzero().flatten().tolist()
+    return Frame(
+        look.step,
+        beliefs.cpu().numpy(),
+        look.said[0].copy(),  # the next step is compared with it
+        bool(look.solved),
+        look.attempt,
+        guessed[0] if guessed else None,
+    )
 
 
 def restate(instance: Instance, form: str) -> Instance:
@@ -204,7 +257,7 @@ def _solve_part(
     length: int,
     with_notes: bool,
     device: torch.device | str,
-) -> list[Proposal]:
+) -> Generator[Look, None, list[Proposal]]:
     """Attempts of so many steps, as long as there are any left: the first with all puzzles, the next with those not solved."""
     answers: list[Proposal] = []
     left = list(range(len(part)))
@@ -220,13 +273,12 @@ def _solve_part(
                 notes = Notes(torch.cat([noted[k] for k in left]), torch.tensor([starts[k] % 2 for k in left]) > 0)
                 notes = notes.to(device)
         mine, span = [instances[k] for k in left], min(length, steps - begin)
-        found, scores = _solve(model, batch, tried, mine, span, number, notes)
+        found, scores = yield from _solve(model, batch, tried, mine, begin, span, number, notes)
         if not begin:
             answers = found
         else:
             for k, answer in zip(left, found, strict=True):
-                seconds = answers[k].seconds + answer.seconds
-                answers[k] = replace(answer, steps=begin + answer.steps, seconds=seconds)
+                answers[k] = replace(answer, seconds=answers[k].seconds + answer.seconds)
         here, left = left, [k for k in left if not answers[k].solved]
         if not left or begin + length >= steps:
             break
@@ -250,18 +302,21 @@ def _solve(
     batch: Batch,
     tried: Batch,
     instances: Sequence[Instance],
+    begin: int,
     steps: int,
     number: int,
     notes: Notes | None,
-) -> tuple[list[Proposal], Tensor]:
-    """An attempt at the puzzles of one batch, with guesses in `tried`, that goes on from `notes`; and the last scores. They are judged as they were stated, not as the
+) -> Generator[Look, None, tuple[list[Proposal], Tensor]]:
+    """An attempt at the puzzles of one batch after `begin` steps of others, with guesses in `tried`, that goes on from `notes`; and the last scores. They are judged as they were stated, not as the
     model sees them."""
     began = time.perf_counter()
     found: dict[int, tuple[npt.NDArray[np.int16], bool, int, npt.NDArray[np.float32]]] = {}
     before: list[npt.NDArray[np.int16]] = []
     ends_at = np.cumsum([v for v, _ in batch.sizes])[:-1]
     scores = batch.givens.new_zeros(batch.num_variables, batch.max_values)
-    for step, scores in enumerate(attempt(model, tried, number, steps, notes), start=1):
+    end = begin + steps
+    for step, moment in enumerate(attempt(model, tried, number, steps, notes), start=begin + 1):
+        scores = moment.scores
         values = torch.where(batch.givens > 0, batch.givens, scores.argmax(1) + 1)
         now = np.split(values.cpu().numpy().astype(np.int16), ends_at)
         # What did not change since the step before breaks the same rules still.
@@ -269,11 +324,12 @@ def _solve(
         before = now
         solved = _judge([instances[i] for i in asked], [now[i] for i in asked])
         ends = [i for i, right in zip(asked, solved, strict=True) if right]
-        left = [i for i in range(len(instances)) if i not in found and i not in ends] if step == steps else []
+        left = [i for i in range(len(instances)) if i not in found and i not in ends] if step == end else []
         if ends or left:
             confidence = np.split(_confidence(scores, values, batch.givens), ends_at)
             found |= {i: (now[i], i in ends, step, confidence[i]) for i in (*ends, *left)}
-        if len(found) == len(instances) and step < steps:  # after the last step it ends by itself, with its last notes
+        yield Look(step, number, batch, tried, moment, now, ends)
+        if len(found) == len(instances) and step < end:  # after the last step it ends by itself, with its last notes
             break
     seconds = time.perf_counter() - began
     cost = [v * k for v, k in batch.sizes]

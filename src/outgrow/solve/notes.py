@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -18,9 +18,10 @@ from outgrow.graphs import Batch, BinarizedGraph
 from outgrow.graphs.binarized import RULED_OUT, UNASSIGNED
 from outgrow.models import Model, Multivalued
 from outgrow.models.layers import States
+from outgrow.models.multivalued import Prepared
 from outgrow.models.nodes import NodeModel
 
-__all__ = ["LEAST_FOR_NOTES", "Notes", "check_notes", "take_notes"]
+__all__ = ["LEAST_FOR_NOTES", "Moment", "Notes", "check_notes", "take_notes"]
 Graph = TypeVar("Graph", bound=BinarizedGraph)
 
 # Chosen on Futoshikis of Unequal, see decision 15. What a node says is looked at after every so many steps; it is noted if the value was less
@@ -29,6 +30,20 @@ _EVERY, _BELOW, _TIMES = 4, 0.01, 4
 LEAST_FOR_NOTES = _EVERY * _TIMES  # steps of an attempt
 # Where nothing was noted for so many steps, states start afresh: at rest, a network does not see what follows from its notes.
 _PATIENCE = 24
+
+
+class Moment(NamedTuple):
+    """A step of an attempt.
+
+    Attributes:
+        graph: what the model passed messages on, notes included.
+        told: (N, H) what nodes told in it: the messages were made of that. Of a multi-valued model it is variables, (V, H).
+        scores: (V, K) after it.
+    """
+
+    graph: BinarizedGraph | Prepared
+    told: Tensor
+    scores: Tensor
 
 
 @dataclass(eq=False)
@@ -69,13 +84,13 @@ def check_notes(model: Model, restart: int, steps: int) -> None:
         raise OutgrowError(f"attempts of {restart} steps are too short for notes; {LEAST_FOR_NOTES} are the least")
 
 
-def take_notes(model: Model, batch: Batch, number: int, steps: int, notes: Notes) -> Iterator[Tensor]:
-    """The scores of an attempt, step after step, that goes on from `notes` and adds to them."""
+def take_notes(model: Model, batch: Batch, number: int, steps: int, notes: Notes) -> Iterator[Moment]:
+    """An attempt, step after step, that goes on from `notes` and adds to them."""
     assert not isinstance(model, Multivalued)
     return _run(model, batch, number, steps, notes)  # pyright: ignore[reportArgumentType]
 
 
-def _run(model: NodeModel[Graph], batch: Batch, number: int, steps: int, notes: Notes) -> Iterator[Tensor]:
+def _run(model: NodeModel[Graph], batch: Batch, number: int, steps: int, notes: Notes) -> Iterator[Moment]:
     puzzle = batch.node_puzzle
     draw = torch.full((len(batch), 1), number, dtype=torch.int64, device=puzzle.device) if model.marked else None
     given = model.prepare(batch, draw)
@@ -93,9 +108,10 @@ def _run(model: NodeModel[Graph], batch: Batch, number: int, steps: int, notes: 
 
     states = begin()
     for at in range(0, steps, _EVERY):
-        scores = torch.empty(0)
-        for states, scores in model.walk(read(), min(_EVERY, steps - at), states):  # noqa: B007, B020
-            yield scores
+        graph, scores = read(), torch.empty(0)
+        for reached, scores in model.walk(graph, min(_EVERY, steps - at), states):
+            yield Moment(graph, states.told, scores)
+            states = reached
         if at + _EVERY > steps:
             break
         times = (times + 1).masked_fill(scores[batch.allowed].float().sigmoid() >= _BELOW, 0)

@@ -61,6 +61,14 @@ class Network:
 
         return self.notes and steps >= LEAST_FOR_NOTES
 
+    def plan(self, steps: int, restarts: int) -> tuple[int, int, bool]:
+        """Of 1 + `restarts` attempts of so many steps: the steps of all together, after how many of them it starts over (0 for never), and whether it takes notes."""
+        if restarts and steps * (restarts + 1) > _MAX_STEPS:
+            raise OutgrowError(
+                f"{restarts + 1:,} attempts of {steps:,} steps; {_MAX_STEPS:,} steps in all are possible"
+            )
+        return steps * (restarts + 1), steps if restarts else 0, restarts > 0 and self.takes_notes(steps)
+
 
 class Solver:
     """Solves puzzles, and problems of one's own, and checks every answer.
@@ -106,8 +114,7 @@ class Solver:
     ) -> None:
         if steps is not None and not (_is_whole(steps) and 1 <= steps <= _MAX_STEPS):
             raise OutgrowError(f"{steps} steps; 1 to {_MAX_STEPS:,} are possible")
-        if restarts is not None and not (_is_whole(restarts) and 0 <= restarts < _MAX_STEPS):
-            raise OutgrowError(f"{restarts} restarts; 0 to {_MAX_STEPS - 1:,} are possible")
+        _check_restarts(restarts)
         if not isinstance(seconds, Real) or math.isnan(seconds) or seconds < 0:
             raise OutgrowError(f"{seconds} seconds for the exact solver; a number from 0 on is possible")
         if weights is not None and model is not None:
@@ -148,16 +155,19 @@ class Solver:
             yield from self._solve(chunk, lambda done, before=before: progress(before + done))
             before += len(chunk)
 
-    def trace(self, puzzle: str | Instance, steps: int | None = None) -> Iterator[Frame]:
-        """What the network believes after every step, in one attempt, until the verdict holds or the steps are used up."""
+    def trace(self, puzzle: str | Instance, steps: int | None = None, restarts: int | None = None) -> Iterator[Frame]:
+        """What the network believes after every step, until the verdict holds or the steps are used up: in one attempt, or in 1 + `restarts` of so many steps each, with
+        guesses and notes as `solve` makes them."""
         from outgrow.solve import neural
 
         if not self._neural:
             raise OutgrowError("without a network there are no beliefs to show")
+        _check_restarts(restarts)
         instance = _instance(puzzle)
         network = self.network_for(instance)
         steps = network.steps(instance.size) if steps is None else steps
-        return neural.trace(network.model, instance, steps, device=self.device)
+        total, restart, notes = network.plan(steps, restarts or 0)
+        return neural.trace(network.model, instance, total, restart=restart, notes=notes, device=self.device)
 
     def check(self, puzzles: Iterable[Instance]) -> None:
         """Refuses puzzles that `solve_all` would refuse on the way: those that the network was not built for, or cannot take where no exact solver would finish."""
@@ -292,18 +302,10 @@ class Solver:
         for (kind, steps, restarts), members in together.items():
             from outgrow.solve.neural import solve_parts
 
-            if steps * (restarts + 1) > _MAX_STEPS:
-                raise OutgrowError(
-                    f"{restarts + 1:,} attempts of {steps:,} steps; {_MAX_STEPS:,} steps in all are possible"
-                )
-            parts = solve_parts(
-                self._networks[kind].model,
-                [instances[i] for i in members],
-                steps * (restarts + 1),
-                restart=steps if restarts else 0,
-                notes=restarts > 0 and self._networks[kind].takes_notes(steps),
-                device=self.device,
-            )
+            network = self._networks[kind]
+            total, restart, notes = network.plan(steps, restarts)
+            here = [instances[i] for i in members]
+            parts = solve_parts(network.model, here, total, restart=restart, notes=notes, device=self.device)
             left = iter(members)
             for part in parts:
                 for proposal in part:
@@ -400,6 +402,11 @@ def _find_broken(instance: Instance, assignment: Values) -> str:
     x, y = (f"{name_variable(instance, i)} is {assignment[i]}" for i in (first.x, first.y))
     more = f"; {len(verdict.broken) - 1} more" if len(verdict.broken) > 1 else ""
     return f"'{first.constraint.split('(', 1)[0]}': {x} and {y}{more}"
+
+
+def _check_restarts(restarts: int | None) -> None:
+    if restarts is not None and not (_is_whole(restarts) and 0 <= restarts < _MAX_STEPS):
+        raise OutgrowError(f"{restarts} restarts; 0 to {_MAX_STEPS - 1:,} are possible")
 
 
 def _is_whole(number: object) -> bool:
