@@ -23,6 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "train": {"csp", "puzzles", "data", "graphs", "kernels", "models", "weights"},
     "evaluate": {"csp", "puzzles", "data", "graphs", "models", "solve", "train", "weights"},
     "weights": {"graphs", "models"},
+    "playground": {"csp", "puzzles", "data", "models", "solve", "evaluate", "weights"},
 }
 EVERYONE = {"errors", "provenance", "version", "writing"}
 # Packages that a bare GPU machine has not: only these files may import them.
@@ -32,7 +33,19 @@ HEAVY = {
     "matplotlib": {"train/curves.py", "evaluate/figures.py"},
     "PIL": {"solve/animation.py"},
     "rich": {"cli"},
-    "torch": {"kernels", "graphs", "models", "solve", "train", "evaluate", "weights", "cli/train.py"},
+    "starlette": {"playground/app.py"},
+    "uvicorn": {"playground/serving.py"},
+    "torch": {
+        "kernels",
+        "graphs",
+        "models",
+        "solve",
+        "train",
+        "evaluate",
+        "weights",
+        "cli/train.py",
+        "playground/worker.py",
+    },
 }
 
 

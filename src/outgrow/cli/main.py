@@ -22,6 +22,7 @@ _COMMANDS = {
     "evaluate": "Board and pointwise accuracy of trained weights.",
     "export": "Write solved puzzles as CSV or JSON lines.",
     "generate": "Make puzzles with certified solutions.",
+    "play": "Open a page to watch networks solve.",
     "plot": "Draw the curves of training runs, or results.",
     "show": "Draw puzzles in the terminal or as SVG.",
     "solve": "Solve puzzles.",
@@ -54,6 +55,7 @@ def cli() -> None:
       outgrow solve puzzle.txt
       outgrow generate sudoku --size 16 --count 3 | outgrow solve -
       outgrow show puzzle.txt --svg puzzle.svg
+      outgrow play
       outgrow train recipes/smoke.toml
     """
 

@@ -1,0 +1,923 @@
+// The page: which puzzle, what people entered, what the networks did, and which step is shown.
+
+import { about as askAbout, ask, decode, stream } from './api.js';
+import { Board, colorOf, forgetInks } from './board.js';
+import { chart, key, thin } from './charts.js';
+import { Growth, random } from './growth.js';
+import { puzzleOfLink, setUpShare } from './share.js';
+
+const $ = (id) => document.getElementById(id);
+const NAMES = { sudoku: 'Sudoku', futoshiki: 'Futoshiki', coloring: 'Graph coloring' };
+const MODELS = { grouped: 'grouped model', binarized: 'binarized model (BIN)', multivalued: 'multi-valued model (MV)' };
+const DASHES = ['', '6 4', '2 3', '8 3 2 3'];
+const SHOWN_HEARD = 24;
+
+const state = {
+  about: null,
+  puzzle: null, // as the server describes it, with `wire`, what the server reads
+  entries: [],
+  past: [], // entries before, for undo
+  broken: { variables: new Set(), pairs: [] },
+  lanes: [], // {weights, card, board, said, run: {weights, steps, frames, end} or null}
+  chosen: null, // variable
+  candidate: null, // the value whose listening is asked for; null for the best
+  at: 0, // step shown, 0 for the puzzle itself
+  playing: false,
+  following: false, // shows steps as they come
+  solving: null, // AbortController
+  heard: null, // {key, from}
+};
+
+// ---- puzzles
+
+function nameOf(kind) {
+  return NAMES[kind] ?? kind;
+}
+
+function kindNow() {
+  return document.querySelector('input[name="kind"]:checked')?.value;
+}
+
+function fillChooser(kind, size, difficulty) {
+  const puzzle = state.about.puzzles.find((p) => p.name === kind);
+  document.querySelector(`input[name="kind"][value="${kind}"]`).checked = true;
+  const sizes = puzzle.sizes.map((s) => s.size);
+  const wanted = sizes.includes(size) ? size : (sizes.find((s) => s >= 9) ?? sizes.at(-1));
+  const chosen = kind === 'coloring' && !sizes.includes(size) ? sizes[0] : wanted;
+  const label = (s) => (kind === 'coloring' ? `${s} colors` : `${s} x ${s}`);
+  $('size').replaceChildren(...sizes.map((s) => new Option(label(s), s, false, s === chosen)));
+  fillDifficulties(difficulty);
+}
+
+function fillDifficulties(wanted = $('difficulty').value) {
+  const puzzle = state.about.puzzles.find((p) => p.name === kindNow());
+  const found = puzzle.sizes.find((s) => s.size === Number($('size').value)).difficulties;
+  const chosen = found.includes(wanted) ? wanted : found.includes('medium') ? 'medium' : found[0];
+  $('difficulty').replaceChildren(...found.map((d) => new Option(d, d, false, d === chosen)));
+}
+
+async function newPuzzle() {
+  $('new').disabled = true;
+  try {
+    const content = { kind: kindNow(), size: Number($('size').value), difficulty: $('difficulty').value, seed: random() };
+    setPuzzle((await ask('new', content)).puzzle);
+  } catch (error) {
+    complain(error.message);
+  } finally {
+    $('new').disabled = false;
+  }
+}
+
+function setPuzzle(puzzle, entries = null) {
+  stopSolving();
+  quiet();
+  const before = state.puzzle;
+  puzzle.wire = { puzzle: puzzle.puzzle, size: puzzle.size, shape: puzzle.shape, pairs: puzzle.pairs, givens: puzzle.givens };
+  state.puzzle = puzzle;
+  state.entries = entries ?? puzzle.givens.map(() => 0);
+  if (!entries) {
+    state.past = [];
+    state.broken = { variables: new Set(), pairs: [] };
+  }
+  state.heard = null;
+  if (!before || before.puzzle !== puzzle.puzzle) setLanes(puzzle.puzzle);
+  for (const lane of state.lanes) {
+    lane.run = null;
+    if (!entries || !before) lane.board.setPuzzle(puzzle);
+    else lane.board.puzzle = puzzle;
+  }
+  if (!entries) state.chosen = null;
+  $('unique').disabled = false;
+  $('undo').disabled = !state.past.length;
+  history.replaceState(null, '', `#p=${encodeURIComponent(puzzle.line)}`);
+  for (const note of puzzle.notes) complain(note, false);
+  fillPad();
+  goTo(0);
+  checkEntries();
+}
+
+// ---- networks side by side
+
+function setLanes(kind) {
+  const own = state.about.weights.filter((w) => w.puzzle === kind);
+  $('lanes').replaceChildren();
+  state.lanes = [];
+  const first = own.find((w) => w.default) ?? own[0];
+  if (first) addLane(first.name);
+  fillPickers();
+}
+
+function addLane(weights) {
+  const card = document.createElement('article');
+  card.className = 'card lane';
+  const title = document.createElement('h2');
+  const said = document.createElement('p');
+  said.className = 'said';
+  card.append(title, said);
+  $('lanes').append(card);
+  const lane = { weights, card, title, said, run: null };
+  lane.board = new Board(card, {
+    label: () => `${nameOf(state.puzzle.puzzle)} of size ${state.puzzle.size}, ${lane.weights}`,
+    choose: (variable, focus) => choose(variable, focus ? lane : null),
+    key: (event, variable) => press(event, variable),
+  });
+  state.lanes.push(lane);
+  if (state.puzzle) lane.board.setPuzzle(state.puzzle);
+  return lane;
+}
+
+function fillPickers() {
+  const own = state.about.weights.filter((w) => w.puzzle === state.puzzle.puzzle);
+  $('pickers').replaceChildren(
+    ...state.lanes.map((lane, i) => {
+      const row = document.createElement('div');
+      const label = document.createElement('label');
+      const word = document.createElement('span');
+      word.className = 'hidden';
+      word.textContent = `Network ${i + 1}`;
+      const select = document.createElement('select');
+      select.className = 'picker';
+      select.replaceChildren(...own.map((w) => new Option(`${w.name}: ${MODELS[w.model] ?? w.model}`, w.name, false, w.name === lane.weights)));
+      select.addEventListener('change', () => {
+        stopSolving();
+        lane.weights = select.value;
+        lane.run = null;
+        state.heard = null;
+        fillPickers();
+        goTo(Math.min(state.at, length()));
+      });
+      label.append(word, select);
+      row.append(label);
+      if (state.lanes.length > 1) {
+        const away = document.createElement('button');
+        away.type = 'button';
+        away.textContent = 'Remove';
+        away.setAttribute('aria-label', `Remove network ${i + 1}`);
+        away.addEventListener('click', () => {
+          stopSolving();
+          lane.card.remove();
+          state.lanes.splice(i, 1);
+          fillPickers();
+          goTo(Math.min(state.at, length()));
+        });
+        row.append(away);
+      }
+      return row;
+    }),
+  );
+  $('compare').disabled = state.lanes.length >= Math.min(state.about.limits.runs, own.length);
+  const entry = entryOf(state.lanes[0]?.weights);
+  const most = Math.max(1, Math.floor((entry?.most ?? 1) / (entry?.attempt ?? 1)));
+  const before = Number($('attempts').value) || 4;
+  const counts = [1, 2, 4, 8, 16].filter((n) => n <= most);
+  $('attempts').replaceChildren(...counts.map((n) => new Option(n === 1 ? '1' : `up to ${n}`, n, false, n === Math.min(before, counts.at(-1)))));
+  $('about-network').textContent = entry
+    ? `${entry.name} saw at most ${entry.max_trained_values} values in training${state.puzzle.size > entry.max_trained_values ? `; this puzzle has ${state.puzzle.size}` : ''}. ${entry.parameters.toLocaleString('en')} parameters; an attempt takes ${entry.attempt} steps.`
+    : 'No weights are there for this puzzle yet.';
+  $('solve').disabled = !state.lanes.length;
+  for (const lane of state.lanes) {
+    const its = entryOf(lane.weights);
+    lane.title.textContent = `${lane.weights} · ${MODELS[its.model] ?? its.model}`;
+  }
+}
+
+function entryOf(name) {
+  return state.about.weights.find((w) => w.name === name);
+}
+
+// ---- solving
+
+async function solve() {
+  if (state.solving) {
+    stopSolving();
+    return;
+  }
+  quiet();
+  const solving = (state.solving = new AbortController());
+  const attempts = Number($('attempts').value) || 1;
+  for (const lane of state.lanes) {
+    const entry = entryOf(lane.weights);
+    const steps = Math.max(1, Math.min(attempts * entry.attempt, entry.most));
+    lane.run = { weights: lane.weights, steps, frames: [], end: null };
+  }
+  state.heard = null;
+  state.at = 0;
+  state.following = true;
+  $('solve').textContent = 'Stop';
+  $('verdict').textContent = 'Passing messages …';
+  $('verdict').className = 'verdict';
+  const runs = state.lanes.map((lane) => lane.run);
+  const content = { puzzle: state.puzzle.wire, runs: runs.map(({ weights, steps }) => ({ weights, steps })), guarantee: $('guarantee').checked };
+  play();
+  try {
+    await stream('solve', content, (event) => hear(event, runs), solving.signal);
+  } catch (error) {
+    if (error.name !== 'AbortError') complain(error.message);
+  } finally {
+    for (const run of runs) run.end ??= { status: 'stopped', words: 'Stopped.' };
+    if (state.solving === solving) {
+      state.solving = null;
+      $('solve').textContent = 'Solve and watch';
+      if (still()) goTo(length());
+    }
+    if (!state.solving) showStep();
+  }
+}
+
+function stopSolving() {
+  state.solving?.abort();
+  state.solving = null;
+  if (state.about) $('solve').textContent = 'Solve and watch';
+  pause();
+}
+
+function hear(event, runs) {
+  if (event.event === 'step') {
+    const run = runs[event.run];
+    run.frames.push({ ...event, beliefs: decode(event.beliefs) });
+    const first = length() === 1 && state.at === 0;
+    $('step').max = length();
+    $('step').disabled = $('play').disabled = false;
+    if (first) goTo(1);
+  } else if (event.event === 'end') {
+    runs[event.run].end = event;
+    sayRun(state.lanes[event.run]);
+  } else if (event.event === 'waiting') {
+    $('verdict').textContent = `Waiting for a turn; ${event.ahead} before this one.`;
+  } else if (event.event === 'asking') {
+    $('verdict').textContent = 'No network solved it; the exact solver is at it …';
+  } else if (event.event === 'exact') {
+    const run = runs[0];
+    if (event.values) {
+      const step = (run.frames.at(-1)?.step ?? 0) + 1;
+      run.frames.push({ exact: true, step, values: event.values, beliefs: null, confidence: 1, broken: 0, pairs: [], solved: true, milliseconds: event.milliseconds });
+    }
+    run.exact = event;
+    $('step').max = length();
+    sayRun(state.lanes[0]);
+  } else if (event.event === 'late' || event.event === 'error') complain(event.words);
+}
+
+function length() {
+  return Math.max(0, ...state.lanes.map((lane) => lane.run?.frames.length ?? 0));
+}
+
+// ---- the step that is shown
+
+function goTo(at) {
+  state.at = Math.max(0, Math.min(at, length()));
+  showStep();
+}
+
+function showStep() {
+  const count = length();
+  $('step').max = count;
+  $('step').value = state.at;
+  $('step').disabled = $('play').disabled = !count;
+  const frame = state.lanes[0]?.run?.frames[state.at - 1] ?? state.lanes.map((l) => l.run?.frames[state.at - 1]).find(Boolean);
+  const words = !count ? '–' : !state.at ? 'the puzzle' : frame?.exact ? 'exact solver' : `step ${state.at} of ${count}`;
+  $('position').textContent = words;
+  $('step').setAttribute('aria-valuetext', words);
+  for (const lane of state.lanes) showLane(lane);
+  if (state.at) sayFrame();
+  drawCurve();
+  showCell();
+}
+
+function frameOf(lane) {
+  const frames = lane.run?.frames;
+  return state.at && frames?.length ? frames[Math.min(state.at, frames.length) - 1] : null;
+}
+
+function showLane(lane) {
+  const frame = frameOf(lane);
+  const labels = !state.playing;
+  if (frame) {
+    const broken = new Set(frame.pairs.flat());
+    lane.board.show({ values: frame.values, beliefs: frame.beliefs, broken, pairs: frame.pairs, guess: frame.guess, strong: frame.solved, arrows: lane === state.heard?.lane && state.heard.at === state.at ? state.heard.arrows : [] }, labels);
+  } else {
+    const values = state.puzzle.givens.map((given, i) => given || state.entries[i]);
+    lane.board.show({ values, broken: state.broken.variables, pairs: state.broken.pairs }, labels);
+  }
+  lane.card.classList.toggle('solved', Boolean(frame?.solved));
+  sayRun(lane);
+}
+
+function sayRun(lane) {
+  const { run } = lane;
+  const frame = frameOf(lane);
+  const parts = [];
+  if (frame?.exact) parts.push(`exact solver · ${Math.round(frame.milliseconds)} ms`);
+  else if (frame) parts.push(`step ${frame.step}${frame.attempt ? `, attempt ${frame.attempt + 1}` : ''} · ${Math.round(frame.milliseconds)} ms · ${frame.solved ? 'no rule broken' : `${frame.broken} broken`}`);
+  lane.said.replaceChildren(parts.join(' · '));
+  if (run?.end) {
+    const { end } = run;
+    const verdict = document.createElement('span');
+    const steps = `${end.steps} ${end.steps === 1 ? 'step' : 'steps'}`;
+    if (end.status === 'solved') {
+      verdict.className = 'ok';
+      verdict.textContent = `Solved in ${steps}, ${Math.round(end.milliseconds)} ms`;
+    } else if (end.status === 'unsolved') {
+      verdict.className = 'no';
+      verdict.textContent = `Not solved in ${steps}, ${Math.round(end.milliseconds)} ms`;
+    } else {
+      verdict.className = 'no';
+      verdict.textContent = end.words;
+    }
+    lane.said.append(parts.length ? ' — ' : '', verdict);
+    if (run.exact) lane.said.append(` — exact solver: ${run.exact.words}`);
+  }
+}
+
+function sayFrame() {
+  const frame = frameOf(state.lanes[0]);
+  if (!frame || state.playing) return;
+  const end = state.lanes[0].run.end;
+  const last = state.at >= length();
+  if (frame.exact) say(`The exact solver (not a network) ${state.lanes[0].run.exact.words}.`, 'good');
+  else if (frame.solved) say('Solved: every rule holds and every given is kept.', 'good');
+  else if (last && end?.words) say(end.status === 'stopped' ? end.words : `Not solved. ${end.words}`, 'wrong');
+  else say(`Step ${frame.step}: ${frame.broken} broken ${frame.broken === 1 ? 'rule' : 'rules'}, ${Math.round(100 * frame.confidence)}% sure on average.`);
+}
+
+function say(words, kind = '') {
+  $('verdict').textContent = words;
+  $('verdict').className = `verdict ${kind}`;
+}
+
+// ---- playing the steps
+
+let ticking = null;
+let due = 0;
+
+function still() {
+  return matchMedia('(prefers-reduced-motion: reduce)').matches;
+}
+
+function play() {
+  if (state.at >= length() && !state.solving) state.at = 0;
+  state.playing = true;
+  $('play').textContent = 'Pause';
+  due = performance.now();
+  cancelAnimationFrame(ticking);
+  ticking = requestAnimationFrame(tick);
+}
+
+function pause() {
+  if (!state.playing) return;
+  state.playing = false;
+  state.following = false;
+  $('play').textContent = 'Play';
+  cancelAnimationFrame(ticking);
+  if (state.puzzle) showStep();
+}
+
+function tick(now) {
+  if (!state.playing) return;
+  const speed = Number($('speed').value);
+  const count = length();
+  if (state.at < count) {
+    if (!speed || still()) goTo(count);
+    else if (now >= due) {
+      const steps = Math.max(1, Math.floor((now - due) / (1000 / speed)) + 1);
+      due = Math.max(due + (1000 / speed) * steps, now);
+      goTo(Math.min(count, state.at + steps));
+    }
+  } else if (!state.solving) {
+    pause();
+    return;
+  } else due = now;
+  ticking = requestAnimationFrame(tick);
+}
+
+// ---- curves
+
+function drawCurve() {
+  const runs = state.lanes.filter((lane) => lane.run?.frames.length);
+  const place = $('curve');
+  if (!runs.length) {
+    const words = document.createElement('p');
+    words.className = 'quiet';
+    words.textContent = 'How sure the network is of its values, and how many rules they break, step by step.';
+    place.replaceChildren(words);
+    return;
+  }
+  const worst = Math.max(1, ...runs.flatMap((lane) => lane.run.frames.map((f) => f.broken)));
+  const series = runs.flatMap((lane) => {
+    const dash = DASHES[state.lanes.indexOf(lane)];
+    const frames = thin(lane.run.frames.map((f, i) => ({ i: i + 1, f })));
+    const name = runs.length > 1 ? `, ${lane.weights}` : '';
+    return [
+      { name: `confidence${name}`, color: 'var(--accent)', dash, points: frames.map(({ i, f }) => [i, f.confidence]) },
+      { name: `broken rules${name}`, color: 'var(--bad)', dash, right: true, points: frames.map(({ i, f }) => [i, f.broken]) },
+    ];
+  });
+  const last = runs[0].run.frames.at(-1);
+  const label = `Over ${length()} steps: confidence ends at ${Math.round(100 * last.confidence)}%, ${last.broken} rules broken at the end`;
+  place.replaceChildren(chart({ label, series, x: [1, Math.max(2, length())], rightTop: worst, cursor: state.at || undefined }), key(series));
+}
+
+// ---- a cell
+
+function choose(variable, lane) {
+  if (variable === null) return;
+  state.chosen = variable;
+  state.candidate = null;
+  for (const other of state.lanes) other.board.pick(variable, other === lane);
+  showCell();
+}
+
+function showCell() {
+  const { chosen, puzzle } = state;
+  const place = $('cell');
+  if (chosen === null) {
+    place.replaceChildren(paragraph('Solve a puzzle, then choose a cell to see its probabilities over the steps and whom it listens to.'));
+    return;
+  }
+  const parts = [];
+  const given = puzzle.givens[chosen];
+  const title = document.createElement('h3');
+  title.textContent = puzzle.names[chosen];
+  parts.push(title);
+  if (given) parts.push(paragraph(`Given: ${write(given)}.`));
+  const lane = state.lanes.find((l) => l.run?.frames.length) ?? null;
+  if (lane && !given) {
+    const frames = lane.run.frames.filter((f) => f.beliefs);
+    const size = puzzle.size;
+    const peak = Array.from({ length: size }, (_, v) => Math.max(...thin(frames).map((f) => f.beliefs[chosen * size + v])));
+    const frame = frameOf(lane);
+    const now = frame?.beliefs ? frame : frames.at(-1);
+    const best = peak.map((p, v) => [now.beliefs[chosen * size + v], p, v]).sort((a, b) => b[0] - a[0] || b[1] - a[1]).slice(0, 6).map(([, , v]) => v);
+    const tones = ['var(--accent)', 'var(--found)', 'var(--second)', 'var(--listen)', 'var(--guess)', 'var(--muted)'];
+    const series = best.map((v, n) => ({
+      name: `${write(v + 1)}: ${percent(now.beliefs[chosen * size + v])}`,
+      color: tones[n],
+      dash: n > 2 ? '4 3' : '',
+      points: thin(frames.map((f, i) => [i + 1, f.beliefs[chosen * size + v] / 255])),
+    }));
+    const label = `Probabilities of ${puzzle.names[chosen]} over the steps; at step ${now.step}: ${series.map((s) => s.name).join(', ')}`;
+    parts.push(chart({ label, series, x: [1, Math.max(2, frames.length)], cursor: state.at || undefined }), key(series));
+    if (state.at && frame?.beliefs) parts.push(listening(lane, frame));
+  } else if (!given) parts.push(paragraph(state.entries[chosen] ? `You entered ${write(state.entries[chosen])}.` : 'Empty. Solve the puzzle to see what the network believes.'));
+  place.replaceChildren(...parts);
+}
+
+function listening(lane, frame) {
+  const { chosen, puzzle } = state;
+  const box = document.createElement('div');
+  const value = state.candidate ?? frame.values[chosen];
+  const title = document.createElement('h3');
+  title.textContent = 'Whom it listens to';
+  const row = document.createElement('div');
+  row.className = 'row';
+  const label = document.createElement('label');
+  const select = document.createElement('select');
+  select.id = 'candidate';
+  select.replaceChildren(...Array.from({ length: puzzle.size }, (_, v) => new Option(write(v + 1), v + 1, false, v + 1 === value)));
+  select.addEventListener('change', () => {
+    state.candidate = Number(select.value);
+    showCell();
+    $('candidate')?.focus();
+  });
+  label.append('as value', select);
+  const button = document.createElement('button');
+  button.type = 'button';
+  button.id = 'listen';
+  button.textContent = 'Show whom';
+  row.append(label, button);
+  box.append(title, row);
+  const asked = `${lane.weights} ${state.at} ${chosen} ${value}`;
+  const found = state.heard?.key === asked ? state.heard : null;
+  const list = document.createElement('div');
+  list.id = 'heard';
+  box.append(list);
+  if (found?.from) list.append(...heardList(found.from));
+  else if (found?.words) list.append(paragraph(found.words));
+  button.addEventListener('click', async () => {
+    pause();
+    const content = { puzzle: puzzle.wire, weights: lane.weights, steps: lane.run.steps, step: frame.step, variable: chosen, value };
+    state.heard = { key: asked, words: 'Listening …', lane, at: state.at, arrows: [] };
+    showCell();
+    try {
+      const { from } = await ask('listen', content);
+      if (state.heard?.key !== asked) return;
+      state.heard = { key: asked, from, lane, at: state.at, arrows: arrowsOf(from, chosen) };
+    } catch (error) {
+      if (state.heard?.key === asked) state.heard = { key: asked, words: error.message, lane, at: state.at, arrows: [] };
+    }
+    showLane(lane);
+    showCell();
+  });
+  return box;
+}
+
+// What is heard of other variables, all kinds together.
+function arrowsOf(from, to) {
+  const total = new Map();
+  for (const { variable, weight } of from) if (variable !== to) total.set(variable, (total.get(variable) ?? 0) + weight);
+  return [...total].map(([variable, weight]) => ({ from: variable, to, weight })).sort((a, b) => b.weight - a.weight).slice(0, 60);
+}
+
+function heardList(from) {
+  const kinds = new Map();
+  for (const heard of from) kinds.set(heard.kind, [...(kinds.get(heard.kind) ?? []), heard]);
+  const table = document.createElement('table');
+  const head = table.createTHead().insertRow();
+  for (const text of ['through', 'from', 'weight']) {
+    const cell = document.createElement('th');
+    cell.scope = 'col';
+    cell.textContent = text;
+    head.append(cell);
+  }
+  const body = table.createTBody();
+  const most = Math.max(3, Math.floor(SHOWN_HEARD / kinds.size));
+  for (const [kind, all] of kinds)
+    for (const { variable, value, weight } of all.slice(0, most)) {
+      const row = body.insertRow();
+      row.insertCell().textContent = kind;
+      row.insertCell().textContent = `${variable === state.chosen ? 'itself' : state.puzzle.names[variable]}${value ? ` as ${write(value)}` : ''}`;
+      const cell = row.insertCell();
+      cell.className = 'n';
+      cell.textContent = `${(100 * weight).toFixed(0)}%`;
+    }
+  return [table];
+}
+
+function paragraph(words) {
+  const made = document.createElement('p');
+  made.className = 'quiet';
+  made.textContent = words;
+  return made;
+}
+
+function percent(share) {
+  return `${Math.round((100 * share) / 255)}%`;
+}
+
+function write(value) {
+  return state.puzzle.layout.symbols[value - 1];
+}
+
+// ---- what people enter
+
+let typed = { text: '', at: 0, variable: null };
+
+function press(event, variable) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === 'Backspace' || event.key === 'Delete' || (event.key === '0' && !typed.text)) {
+    enter(variable, 0);
+    event.preventDefault();
+    return;
+  }
+  if (event.key.length !== 1 || event.key === ' ' || event.key === ',' || event.key === '.') return;
+  const { symbols } = state.puzzle.layout;
+  const before = typed.variable === variable && performance.now() - typed.at < 900 ? typed.text : '';
+  for (const text of [before + event.key, event.key]) {
+    const found = symbols.findIndex((s) => s.toLowerCase() === text.toLowerCase());
+    if (found >= 0) {
+      typed = { text, at: performance.now(), variable };
+      enter(variable, found + 1);
+      event.preventDefault();
+      return;
+    }
+  }
+}
+
+async function enter(variable, value) {
+  const { puzzle } = state;
+  if (variable === null) return;
+  if ($('edit').checked) {
+    const givens = [...puzzle.givens];
+    givens[variable] = value;
+    changeGivens(givens);
+    return;
+  }
+  if (puzzle.givens[variable]) {
+    say(`${puzzle.names[variable]} is given; choose "Edit the givens" to change it.`);
+    return;
+  }
+  if (state.entries[variable] === value && !state.at) return;
+  remember();
+  state.entries[variable] = value;
+  pause();
+  goTo(0);
+  await checkEntries();
+}
+
+let changing = null;
+
+async function changeGivens(givens) {
+  const { puzzle } = state;
+  const wire = { ...puzzle.wire, givens };
+  // At once on the board; the server's description follows.
+  state.puzzle = { ...puzzle, givens, wire };
+  const entries = state.entries.map((v, i) => (givens[i] ? 0 : v));
+  changing?.abort();
+  changing = new AbortController();
+  try {
+    const found = await ask('change', { puzzle: wire }, changing.signal);
+    setPuzzle({ ...puzzle, ...found, givens, notes: [] }, entries);
+  } catch (error) {
+    if (error.name !== 'AbortError') complain(error.message);
+  }
+}
+
+function remember() {
+  state.past.push([...state.entries]);
+  if (state.past.length > 500) state.past.shift();
+  $('undo').disabled = false;
+}
+
+let checking = null;
+
+async function checkEntries() {
+  const { puzzle } = state;
+  const values = puzzle.givens.map((given, i) => given || state.entries[i]);
+  checking?.abort();
+  checking = new AbortController();
+  try {
+    const found = await ask('check', { puzzle: puzzle.wire, values }, checking.signal);
+    if (state.puzzle !== puzzle) return;
+    state.broken = { variables: new Set(found.pairs.flat()), pairs: found.pairs };
+    if (!state.at) {
+      for (const lane of state.lanes) showLane(lane);
+      for (const lane of state.lanes) lane.card.classList.toggle('solved', found.solved);
+      say(found.words, found.solved ? 'good' : found.broken ? 'wrong' : '');
+    }
+  } catch (error) {
+    if (error.name !== 'AbortError') complain(error.message);
+  }
+}
+
+function fillPad() {
+  const { puzzle } = state;
+  const buttons = puzzle.layout.symbols.map((symbol, i) => {
+    const button = document.createElement('button');
+    button.type = 'button';
+    if (puzzle.layout.colored) {
+      const swatch = document.createElement('span');
+      swatch.className = 'swatch';
+      swatch.style.background = colorOf(i + 1, puzzle.size);
+      button.append(swatch);
+    }
+    button.append(symbol);
+    button.setAttribute('aria-label', `Enter ${symbol}`);
+    button.addEventListener('click', () => padEnter(i + 1));
+    return button;
+  });
+  const erase = document.createElement('button');
+  erase.type = 'button';
+  erase.textContent = 'Erase';
+  erase.addEventListener('click', () => padEnter(0));
+  $('pad').replaceChildren(...buttons, erase);
+}
+
+function padEnter(value) {
+  if (state.chosen === null) say('Choose a cell first.');
+  else enter(state.chosen, value);
+}
+
+// A value of a cell that is still open, as the network finds it from here: the one it was sure of first.
+async function hint() {
+  const { puzzle } = state;
+  const lane = state.lanes[0];
+  if (!lane) return;
+  const known = puzzle.givens.map((given, i) => given || state.entries[i]);
+  const open = known.flatMap((value, i) => (value ? [] : [i]));
+  if (!open.length) {
+    say('Nothing is open.');
+    return;
+  }
+  $('hint').disabled = true;
+  say('Asking the network …');
+  try {
+    const entry = entryOf(lane.weights);
+    const sure = new Map();
+    let last = null;
+    const runs = [{ weights: lane.weights, steps: Math.min(2 * entry.attempt, entry.most) }];
+    await stream('solve', { puzzle: { ...puzzle.wire, givens: known }, runs }, (event) => {
+      if (event.event === 'error' || event.status === 'refused') throw new Error(event.words);
+      if (event.event !== 'step') return;
+      last = event;
+      const beliefs = decode(event.beliefs);
+      for (const i of open) if (!sure.has(i) && beliefs[i * puzzle.size + event.values[i] - 1] > 230) sure.set(i, event.values[i]);
+    });
+    if (!last?.solved) {
+      say('The network finds no solution from here; perhaps an entry is wrong.', 'wrong');
+      return;
+    }
+    const found = [...sure.keys(), ...open].find((i) => !sure.has(i) || sure.get(i) === last.values[i]) ?? open[0];
+    choose(found, null);
+    await enter(found, last.values[found]);
+    say(`Hint: ${puzzle.names[found]} is ${write(last.values[found])}.`, 'good');
+  } catch (error) {
+    complain(error.message);
+  } finally {
+    $('hint').disabled = false;
+  }
+}
+
+async function countSolutions() {
+  $('unique').disabled = true;
+  say('Asking the exact solver …');
+  try {
+    const found = await ask('exact', { puzzle: state.puzzle.wire, unique: true });
+    if (found.status === 'solved') say(found.unique === null ? 'It has a solution; whether there is another one was not settled in time.' : found.unique ? 'It has exactly one solution (proven).' : 'It has several solutions; any of them counts.', 'good');
+    else say(found.words[0].toUpperCase() + found.words.slice(1) + '.', 'wrong');
+  } catch (error) {
+    complain(error.message);
+  } finally {
+    $('unique').disabled = false;
+  }
+}
+
+// ---- messages
+
+function complain(words, bad = true) {
+  $('notice').textContent = words;
+  $('notice').classList.toggle('bad', bad);
+  $('notice').hidden = false;
+}
+
+function quiet() {
+  $('notice').hidden = true;
+}
+
+// ---- pasting
+
+async function readText(text, kind, colors) {
+  const content = { text };
+  if (kind) content.kind = kind;
+  if (colors) content.colors = colors;
+  const found = await ask('read', content);
+  const sizes = state.about.puzzles.find((p) => p.name === found.puzzle.puzzle)?.sizes.map((s) => s.size) ?? [];
+  fillChooser(found.puzzle.puzzle, sizes.includes(found.puzzle.size) ? found.puzzle.size : undefined);
+  setPuzzle(found.puzzle);
+  if (found.count > 1) complain(`The first of ${found.count.toLocaleString('en')} puzzles.`, false);
+}
+
+function setUpPaste() {
+  const dialog = $('paste');
+  $('paste-kind').replaceChildren(new Option('whatever it is', ''), ...state.about.puzzles.map((p) => new Option(nameOf(p.name), p.name)));
+  $('open-paste').addEventListener('click', () => {
+    $('paste-error').textContent = '';
+    dialog.showModal();
+    $('paste-text').focus();
+  });
+  $('paste-cancel').addEventListener('click', () => dialog.close());
+  $('paste-file').addEventListener('change', async () => {
+    const [file] = $('paste-file').files;
+    if (!file) return;
+    if (file.size > state.about.limits.body_bytes / 2) $('paste-error').textContent = `The file is larger than ${state.about.limits.body_bytes >> 11} KiB.`;
+    else $('paste-text').value = await file.text();
+  });
+  $('paste-form').addEventListener('submit', async (event) => {
+    event.preventDefault();
+    $('paste-error').textContent = '';
+    try {
+      await readText($('paste-text').value, $('paste-kind').value, Number($('paste-colors').value) || 0);
+      dialog.close();
+    } catch (error) {
+      $('paste-error').textContent = error.message;
+      $('paste-text').focus();
+    }
+  });
+}
+
+// ---- the page
+
+function setTheme(theme) {
+  document.documentElement.dataset.theme = theme;
+  $('theme').setAttribute('aria-pressed', String(theme === 'dark'));
+  forgetInks();
+  for (const lane of state.lanes) lane.board.redraw();
+  growth?.redraw();
+}
+
+let growth = null;
+
+function showView(name) {
+  for (const view of ['watch', 'growth']) {
+    $(view).hidden = view !== name;
+    if (view === name) $(`to-${view}`).setAttribute('aria-current', 'page');
+    else $(`to-${view}`).removeAttribute('aria-current');
+  }
+  if (name === 'growth') {
+    pause();
+    growth.show(state.puzzle?.puzzle ?? 'sudoku');
+  } else {
+    growth.stop();
+    for (const lane of state.lanes) lane.board.redraw();
+  }
+}
+
+function onKey(event) {
+  const busy = event.target.closest('input, select, textarea, dialog, summary');
+  if (busy || event.ctrlKey || event.metaKey || event.altKey || $('watch').hidden) return;
+  if (event.key === ' ' && !event.target.closest('button:not(.sheet button)') && length()) {
+    if (state.playing) pause();
+    else play();
+    event.preventDefault();
+  } else if (event.key === ',' || event.key === '.') {
+    pause();
+    goTo(state.at + (event.key === '.' ? 1 : -1));
+  }
+}
+
+async function begin() {
+  const dark = matchMedia('(prefers-color-scheme: dark)');
+  setTheme(dark.matches ? 'dark' : 'light');
+  dark.addEventListener('change', () => setTheme(dark.matches ? 'dark' : 'light'));
+  $('theme').addEventListener('click', () => setTheme(document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark'));
+  state.about = await askAbout();
+  $('version').textContent = `Version ${state.about.version}.`;
+  $('kinds').replaceChildren(
+    ...state.about.puzzles.map((p) => {
+      const label = document.createElement('label');
+      const input = document.createElement('input');
+      Object.assign(input, { type: 'radio', name: 'kind', value: p.name });
+      const face = document.createElement('span');
+      face.className = 'face';
+      face.textContent = nameOf(p.name);
+      label.append(input, face);
+      input.addEventListener('change', () => {
+        fillChooser(p.name);
+        newPuzzle();
+      });
+      return label;
+    }),
+  );
+  growth = new Growth(state.about, nameOf);
+  setUpPaste();
+  setUpShare(() => {
+    const lane = state.lanes[0];
+    const frame = lane && frameOf(lane);
+    const values = frame?.values ?? state.puzzle?.givens.map((given, i) => given || state.entries[i]);
+    return { puzzle: state.puzzle, values, run: lane?.run?.frames.some((f) => !f.exact) ? { weights: lane.run.weights, steps: lane.run.steps } : null };
+  });
+  $('chooser').addEventListener('submit', (event) => {
+    event.preventDefault();
+    newPuzzle();
+  });
+  $('size').addEventListener('change', () => fillDifficulties());
+  $('compare').addEventListener('click', () => {
+    stopSolving();
+    const used = state.lanes.map((l) => l.weights);
+    const next = state.about.weights.find((w) => w.puzzle === state.puzzle.puzzle && !used.includes(w.name));
+    if (next) addLane(next.name);
+    fillPickers();
+    goTo(state.at);
+  });
+  $('solve').addEventListener('click', solve);
+  $('play').addEventListener('click', () => (state.playing ? pause() : play()));
+  $('step').addEventListener('input', () => {
+    const at = Number($('step').value);
+    pause();
+    goTo(at);
+  });
+  $('hint').addEventListener('click', hint);
+  $('unique').addEventListener('click', countSolutions);
+  $('undo').addEventListener('click', () => {
+    const before = state.past.pop();
+    $('undo').disabled = !state.past.length;
+    if (!before) return;
+    state.entries = before;
+    goTo(0);
+    checkEntries();
+  });
+  $('clear').addEventListener('click', () => {
+    if ($('edit').checked) {
+      changeGivens(state.puzzle.givens.map(() => 0));
+      return;
+    }
+    if (state.entries.some(Boolean)) remember();
+    state.entries = state.entries.map(() => 0);
+    pause();
+    goTo(0);
+    checkEntries();
+  });
+  $('edit').addEventListener('change', () => {
+    $('clear').textContent = $('edit').checked ? 'Clear the givens' : 'Clear entries';
+  });
+  $('to-watch').addEventListener('click', () => showView('watch'));
+  $('to-growth').addEventListener('click', () => showView('growth'));
+  document.addEventListener('keydown', onKey);
+  window.addEventListener('hashchange', fromLink);
+  fillChooser('sudoku', 9, 'medium');
+  if (!(await fromLink())) await newPuzzle();
+  document.body.dataset.ready = 'true';
+}
+
+async function fromLink() {
+  const text = puzzleOfLink();
+  if (text === null || text === state.puzzle?.line) return false;
+  try {
+    await readText(text);
+    return true;
+  } catch (error) {
+    complain(`The link's puzzle cannot be read: ${error.message}`);
+    return Boolean(state.puzzle);
+  }
+}
+
+begin().catch((error) => complain(error.message));
