@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+AXE := 4.14.1
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: demo test lint bench format clean
@@ -40,4 +41,6 @@ $(VENV)/.outgrow: pyproject.toml constraints.txt
 $(VENV)/.test: $(VENV)/.outgrow
 	@echo "Installing the test tools (once)"
 	@$(PIP) --editable '.[test]'
+	@npm install --silent --no-save --no-audit --no-fund --prefix $(VENV) axe-core@$(AXE) >/dev/null 2>&1 || \
+		echo "npm could not bring axe-core $(AXE); the page's tests of accessibility will be skipped" >&2
 	@touch $@

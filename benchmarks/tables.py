@@ -75,10 +75,15 @@ def paper(puzzle: str, dataset: str, size: int, trained: int) -> str:
     return "; ".join(parts) or "-"
 
 
+def grouped(measured: Sequence[Measured]) -> list[Measured]:
+    """Those of the grouped model, which most tables are about."""
+    return [(entry, evaluations) for entry, evaluations in measured if entry.model == "grouped"]
+
+
 def beyond(measured: Sequence[Measured]) -> str:
-    """Every test set of every entry, beside the paper."""
+    """Every test set of every entry of the grouped model, beside the paper."""
     body = []
-    for entry, evaluations in measured:
+    for entry, evaluations in grouped(measured):
         for name, rows in by_set(evaluations).items():
             row = solving(entry, rows)
             if row is None or not name.endswith("-test"):
@@ -98,11 +103,23 @@ def beyond(measured: Sequence[Measured]) -> str:
     return markdown(head, body)
 
 
-def steps(measured: Sequence[Measured]) -> str:
-    """Board accuracy after several numbers of steps."""
-    every = sorted({row.steps for _, evaluations in measured for row in table(evaluations)})
+def two(measured: Sequence[Measured]) -> str:
+    """Every test set of the entries of the paper's two models."""
     body = []
     for entry, evaluations in measured:
+        for name, rows in by_set(evaluations).items():
+            row = solving(entry, rows)
+            if entry.model in MODELS and row is not None and name.endswith("-test"):
+                shown = percent(row.board, row.board_std, row.seeds)
+                body.append([entry.name, str(entry.max_trained_values), f"`{name}`", row.steps_shown, shown])
+    return markdown(["weights", "values in training", "set", "steps", "board accuracy %"], body)
+
+
+def steps(measured: Sequence[Measured]) -> str:
+    """Board accuracy after several numbers of steps."""
+    every = sorted({row.steps for _, evaluations in grouped(measured) for row in table(evaluations)})
+    body = []
+    for entry, evaluations in grouped(measured):
         for name, rows in by_set(evaluations).items():
             found = {row.steps: percent(row.board, row.board_std, row.seeds) for row in rows}
             body.append([entry.name, f"`{name}`", *(found.get(n, "-") for n in every)])
@@ -112,7 +129,7 @@ def steps(measured: Sequence[Measured]) -> str:
 def hard(measured: Sequence[Measured]) -> str:
     """The hard sets, by whether singles suffice."""
     body = []
-    for entry, evaluations in measured:
+    for entry, evaluations in grouped(measured):
         for name, rows in by_set(evaluations).items():
             for row in rows if name.endswith("-hard") else ():
                 parts = [row.by_flag.get(f"singles={value}") for value in (1, 0)]
@@ -126,7 +143,7 @@ def hard(measured: Sequence[Measured]) -> str:
 def first(measured: Sequence[Measured]) -> str:
     """When puzzles are first solved."""
     body = []
-    for entry, evaluations in measured:
+    for entry, evaluations in grouped(measured):
         for name, rows in by_set(evaluations).items():
             row = rows[-1]
             if row.first_steps:
@@ -218,6 +235,7 @@ PLACES: dict[str, list[tuple[str, Callable[[Sequence[Measured]], str]]]] = {
     "README.md": [("beyond", beyond)],
     "docs/guide/grouped.md": [("steps", steps), ("hard", hard), ("first", first), ("probing", depth)],
     "docs/guide/solve.md": [("published", published)],
+    "docs/guide/weights.md": [("two", two)],
     "docs/performance.md": [
         ("engine-cpu", engine_on_cpu),
         ("engine-compiled", engine_compiled),

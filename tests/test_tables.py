@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -88,6 +89,19 @@ def test_steps_hard_sets_and_first_steps(tables: ModuleType) -> None:
     assert row == "| big | `sudoku-16-hard` | 128 (64 each) | 40.0 ± 0.0 | 100.0 ± 0.0 of 60 | 55.0 ± 5.0 of 40 |"
     *_, row = tables.first(measured()).splitlines()
     assert row == "| big | `sudoku-9-17-test` | 88 of 100 | 7 | 20 | 30 | 60 |"  # the worst of the seeds
+
+
+def test_the_papers_models_have_a_table_of_their_own(tables: ModuleType) -> None:
+    [(entry, evaluations)] = measured()
+    small = replace(entry, name="small", model="binarized", max_trained_values=6)
+    both = [(small, evaluations[:1]), (entry, evaluations)]
+    assert tables.beyond(both) == tables.beyond(both[1:])
+    assert tables.steps(both) == tables.steps(both[1:])
+    head, _, *rows = tables.two(both).splitlines()
+    assert head == "| weights | values in training | set | steps | board accuracy % |"
+    assert rows[0] == "| small | 6 | `sudoku-9-17-test` | 64 | 100.0 |"
+    assert len(rows) == 3
+    assert tables.two(both[1:]).count("\n") == 2
 
 
 def test_one_seed_has_no_spread(tables: ModuleType) -> None:
