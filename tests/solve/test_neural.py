@@ -331,7 +331,7 @@ def test_the_same_puzzles_get_the_same_answers() -> None:
 
 
 def test_trained_weights_solve_boards_as_large_as_theirs_and_larger() -> None:
-    model = load_weights(ROOT / "results" / "futoshiki-binarized.safetensors").model
+    model = load_weights(ROOT / "src" / "outgrow" / "weights" / "futoshiki-binarized.safetensors").model
     boards = [data("futoshiki-6-test")[0], data("futoshiki-6-test")[1], data("futoshiki-7-test")[0]]
     found = solve(model, boards, 16)
     assert all(a.solved for a in found)
