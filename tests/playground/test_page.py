@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import re
 import shutil
 import sys
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -274,7 +277,7 @@ def test_givens_are_edited_and_the_puzzle_goes_along(page: Page) -> None:
     page.locator(".sheet button[data-variable='2']").click()
     page.keyboard.press("4")
     expect(page.get_by_role("button", name="row 1 column 3: given 4")).to_be_visible()
-    assert NINE.replace("53..7", "534.7", 1) in unquote(page.url)
+    expect(page).to_have_url(re.compile(re.escape(NINE.replace("53..7", "534.7", 1))))
     page.get_by_role("button", name="How many solutions?").click()
     expect(page.locator("#verdict")).to_have_text("It has exactly one solution (proven).", timeout=SOON)
     page.locator(".sheet button[data-variable='2']").click()
@@ -308,6 +311,7 @@ def test_networks_run_side_by_side(page: Page) -> None:
     expect(page.locator(".sheet")).to_have_attribute("aria-label", re.compile("^Futoshiki"))
     page.locator("#size").select_option("6")
     page.get_by_role("button", name="New puzzle").click()
+    expect(page.locator(".sheet button")).to_have_count(36)
     page.get_by_role("button", name="Compare with another").click()
     page.locator(".picker").nth(0).select_option("futoshiki-binarized")
     page.locator(".picker").nth(1).select_option("futoshiki-multivalued")
@@ -360,11 +364,24 @@ def test_a_link_brings_the_puzzle_back(page: Page, browser: Browser) -> None:
         other.close()
 
 
+def test_a_link_of_the_page_itself_needs_no_notes(page: Page) -> None:
+    page.locator("#size").select_option("8")
+    page.get_by_role("button", name="New puzzle").click()
+    expect(page.locator(".sheet button")).to_have_count(64)
+    before = values(page)
+    page.reload()
+    expect(page.locator("body")).to_have_attribute("data-ready", "true", timeout=SOON)
+    assert values(page) == before
+    expect(page.locator("#notice")).to_be_hidden()  # nothing about how the line was read
+
+
 def test_a_damaged_link_is_said(page: Page, playground: Playground, browser: Browser) -> None:
     other = browser.new_page()
     other.goto(f"{playground.address}#p=%E0%A4%A")
     expect(other.locator("body")).to_have_attribute("data-ready", "true", timeout=SOON)
+    expect(other.locator("#notice")).to_be_visible()
     expect(other.locator("#notice")).to_contain_text("cannot be read")
+    assert len(values(other)) == 81
     other.close()
 
 
@@ -398,6 +415,17 @@ def test_how_it_outgrows_its_training(page: Page) -> None:
     expect(page.locator("#gallery li")).to_have_count(7, timeout=60_000)
     expect(page.locator("#growth-status")).to_contain_text(re.compile(r"\d of 7 solved by futoshiki"), timeout=60_000)
     assert page.locator("#gallery .beyond").count() == 2  # 11 and 12 of 4 to 12, where 9 was the most
+    expect(page.locator("#gallery")).not_to_contain_text(re.compile(r"\b1 steps"))
+
+
+def test_another_puzzle_ends_the_growing_one(page: Page) -> None:
+    page.get_by_role("button", name="How it outgrows").click()
+    page.get_by_role("button", name="Solve one of each size").click()
+    expect(page.locator("#gallery li")).to_have_count(2, timeout=SOON)
+    page.locator("#growth-kind").select_option("coloring")
+    expect(page.get_by_role("button", name="Solve one of each size")).to_be_visible()
+    page.wait_for_timeout(500)
+    expect(page.locator("#gallery li")).to_have_count(0)
 
 
 def test_a_phone_shows_all_of_it(phone: Page) -> None:
@@ -451,6 +479,309 @@ def test_keys_alone_do(page: Page) -> None:
     assert page.evaluate("document.activeElement.dataset.variable") == "10"
     page.keyboard.press(",")
     assert page.locator("#position").inner_text() != at
+
+
+# ---- answers that come late, or not at all
+
+
+def hold(page: Page, name: str) -> list[Any]:
+    """Requests of that name wait from now on: `release` lets them go."""
+    held: list[Any] = []
+    page.route(f"**/api/{name}", lambda route: held.append(route))
+    return held
+
+
+def release(page: Page, name: str, held: list[Any]) -> None:
+    page.unroute(f"**/api/{name}")
+    assert held
+    for route in held:
+        with contextlib.suppress(playwright.Error):  # the page does not wait for it any more
+            route.continue_()
+    page.wait_for_timeout(400)
+
+
+def until_held(page: Page, held: list[Any]) -> None:
+    for _ in range(100):
+        if held:
+            return
+        page.wait_for_timeout(20)
+    raise AssertionError("nothing was asked")
+
+
+def answer(body: str, route: Any) -> None:
+    route.fulfill(body=body)
+
+
+def test_only_the_puzzle_asked_for_last_is_shown(page: Page) -> None:
+    held = hold(page, "new")
+    page.locator("#kinds").get_by_text("Futoshiki", exact=True).click()
+    until_held(page, held)
+    paste(page, NINE)
+    expect(page.locator("#paste")).to_be_hidden()
+    release(page, "new", held)
+    assert "given 5" in values(page)[0]
+    assert NINE in unquote(page.url)
+    expect(page.locator("#new")).to_be_enabled()
+
+
+def test_a_late_edit_does_not_bring_the_puzzle_before_back(page: Page) -> None:
+    paste(page, NINE)
+    expect(page.locator(".sheet button").first).to_have_attribute("aria-label", "row 1 column 1: given 5")
+    held = hold(page, "change")
+    page.get_by_label("Edit the givens").check()
+    page.locator(".sheet button[data-variable='2']").click()
+    page.keyboard.press("4")
+    expect(page.get_by_role("button", name="row 1 column 3: given 4")).to_be_visible()  # without waiting
+    until_held(page, held)
+    paste(page, SOLVED)
+    expect(page.locator("#verdict")).to_contain_text("Solved")
+    release(page, "change", held)
+    assert all(v.startswith("given") for v in values(page))
+    assert SOLVED in unquote(page.url)
+
+
+@pytest.mark.parametrize(
+    ("name", "button"), [("exact", "How many solutions?"), ("solve", "Hint")], ids=["solutions", "hint"]
+)
+def test_what_was_asked_about_another_puzzle_is_not_said(page: Page, name: str, button: str) -> None:
+    paste(page, NINE)
+    expect(page.locator(".sheet button").first).to_have_attribute("aria-label", "row 1 column 1: given 5")
+    held = hold(page, name)
+    page.get_by_role("button", name=button).click()
+    until_held(page, held)
+    paste(page, UNEQUAL)
+    expect(page.locator(".sheet button")).to_have_count(16)
+    release(page, name, held)
+    page.wait_for_timeout(800)
+    expect(page.locator("#verdict")).to_have_text("Nothing is wrong so far; 14 to go.")
+    expect(page.get_by_role("button", name=button)).to_be_enabled()
+
+
+def test_a_canceled_paste_is_not_shown(page: Page) -> None:
+    before = values(page)
+    held = hold(page, "read")
+    paste(page, UNEQUAL)
+    until_held(page, held)
+    page.get_by_role("button", name="Cancel").click()
+    release(page, "read", held)
+    assert values(page) == before
+
+
+def test_a_server_that_goes_away_is_said(page: Page) -> None:
+    page.route("**/api/solve", lambda route: route.fulfill(body='{"event": "waiting", "ahead": 1}\n'))
+    page.get_by_role("button", name="Solve and watch").click()
+    expect(page.locator("#notice")).to_contain_text("The server does not answer")
+    expect(page.get_by_role("button", name="Solve and watch")).to_be_visible()
+    expect(page.locator("#verdict")).to_contain_text("Nothing is wrong so far")
+
+
+# ---- what is said is about what is shown
+
+
+def test_the_verdict_follows_the_slider(page: Page) -> None:
+    paste(page, NINE)
+    solve(page)
+    expect(page.locator("#verdict")).to_contain_text("Solved")
+    slide(page, 0)
+    expect(page.locator("#verdict")).to_have_text("Nothing is wrong so far; 51 to go.")
+    expect(page.locator(".lane.solved")).to_have_count(0)
+
+
+def test_a_run_that_plays_again_is_not_called_solved(browser: Browser, playground: Playground) -> None:
+    page = browser.new_page()  # with motion
+    page.goto(playground.address)
+    expect(page.locator("body")).to_have_attribute("data-ready", "true", timeout=SOON)
+    paste(page, NINE)
+    expect(page.locator("#paste")).to_be_hidden()
+    page.locator("#speed").select_option("60")
+    page.get_by_role("button", name="Solve and watch").click()
+    expect(page.locator("#verdict")).to_contain_text("Solved", timeout=SOON)
+    page.locator("#speed").select_option("4")
+    page.get_by_role("button", name="Play", exact=True).click()
+    expect(page.locator("#verdict")).to_have_text("Passing messages …")
+    expect(page.locator("#verdict")).to_contain_text("Solved", timeout=SOON)
+    page.close()
+
+
+def test_how_far_beyond_its_training_a_puzzle_is(page: Page) -> None:
+    expect(page.locator("#about-network")).not_to_contain_text("this puzzle has")
+    page.locator("#size").select_option("16")
+    page.get_by_role("button", name="New puzzle").click()
+    expect(page.locator("#about-network")).to_contain_text("; this puzzle has 16")
+
+
+def test_a_solved_board_shows_one_value_each(page: Page) -> None:
+    """However unsure the network still is of some: a step that solves it is the last one."""
+    paste(page, NINE)
+    expect(page.locator("#paste")).to_be_hidden()
+    shown = []
+    for belief in (28, 255):
+        step = {"event": "step", "run": 0, "step": 1, "attempt": 0, "guess": None, "solved": True, "broken": 0}
+        step |= {"values": [int(v) for v in SOLVED], "beliefs": b64encode(bytes([belief] * 729)).decode()}
+        step |= {"confidence": 1, "pairs": [], "milliseconds": 1}
+        end = {"event": "end", "run": 0, "status": "solved", "steps": 1, "attempts": 1, "milliseconds": 1, "words": ""}
+        lines = "".join(json.dumps(event) + "\n" for event in (step, end, {"event": "done"}))
+        page.route("**/api/solve", functools.partial(answer, lines))
+        solve(page)
+        page.wait_for_timeout(200)
+        shown.append(page.locator(".lane canvas").evaluate("c => c.toDataURL()"))
+    assert shown[0] == shown[1]
+
+
+def test_a_cell_is_that_of_the_network_whose_board_was_chosen(page: Page) -> None:
+    paste(page, NINE)
+    expect(page.locator("#paste")).to_be_hidden()
+    page.get_by_role("button", name="Compare with another").click()
+    solve(page)
+    slide(page, 1)
+    page.locator(".lane").nth(1).locator("button[data-variable='2']").click()
+    expect(page.locator("#cell h3").first).to_have_text("row 1 column 3, sudoku-6-grouped")
+    expect(page.locator("#verdict")).to_contain_text("sudoku-grouped: Step 1")
+    page.locator(".lane").nth(0).locator("button[data-variable='2']").click()
+    expect(page.locator("#cell h3").first).to_have_text("row 1 column 3, sudoku-grouped")
+    before = colors(page)
+    page.get_by_role("button", name="Show whom").click()
+    expect(page.locator("#heard td").first).to_be_visible(timeout=SOON)
+    assert page.evaluate("document.activeElement.id") == "listen"  # keys go on from there
+    assert colors(page) > before
+    page.locator(".lane").nth(0).locator("button[data-variable='3']").click()
+    page.wait_for_timeout(200)
+    assert colors(page) <= before + 2  # whom another cell listens to is not shown any more
+
+
+def test_stopping_what_is_paused_says_so(page: Page) -> None:
+    page.locator("#size").select_option("25")
+    page.get_by_role("button", name="New puzzle").click()
+    expect(page.locator(".sheet button")).to_have_count(625, timeout=SOON)
+    page.get_by_role("button", name="Solve and watch").click()
+    expect(page.locator("#position")).to_contain_text("step", timeout=SOON)
+    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("button", name="Stop").click()
+    expect(page.locator(".lane .no")).to_have_text("Stopped.")
+
+
+# ---- what was entered is not lost
+
+
+def test_back_returns_to_the_puzzle_before(page: Page) -> None:
+    paste(page, NINE)
+    expect(page.locator("#paste")).to_be_hidden()
+    page.locator(".sheet button[data-variable='2']").click()
+    page.keyboard.press("4")
+    expect(page.locator("#verdict")).to_have_text("Nothing is wrong so far; 50 to go.")
+    paste(page, UNEQUAL)
+    expect(page.locator(".sheet button")).to_have_count(16)
+    page.go_back()
+    expect(page.get_by_role("button", name="row 1 column 3: 4")).to_be_visible()
+    page.reload()
+    expect(page.get_by_role("button", name="row 1 column 3: 4")).to_be_visible(timeout=SOON)
+    page.go_forward()
+    expect(page.locator(".sheet button")).to_have_count(16)
+
+
+def test_cleared_givens_are_taken_back(page: Page) -> None:
+    paste(page, NINE)
+    expect(page.locator("#paste")).to_be_hidden()
+    page.get_by_label("Edit the givens").check()
+    page.get_by_role("button", name="Clear the givens").click()
+    expect(page.locator("#verdict")).to_have_text("Nothing is wrong so far; 81 to go.")
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator("#verdict")).to_have_text("Nothing is wrong so far; 51 to go.")
+    expect(page).to_have_url(re.compile(re.escape(NINE)))
+
+
+def test_typing_goes_to_the_chosen_cell_wherever_the_focus_is(page: Page) -> None:
+    paste(page, NINE)
+    expect(page.locator("#paste")).to_be_hidden()
+    page.locator(".sheet button[data-variable='2']").click()
+    page.get_by_role("button", name="Enter 5").click()
+    page.keyboard.press("4")
+    expect(page.get_by_role("button", name="row 1 column 3: 4")).to_be_visible()
+    page.get_by_role("button", name="Undo").click()
+    page.keyboard.press("1")
+    expect(page.get_by_role("button", name="row 1 column 3: 1")).to_be_visible()
+
+
+def test_zero_erases(page: Page) -> None:
+    paste(page, NINE)
+    expect(page.locator("#paste")).to_be_hidden()
+    page.locator(".sheet button[data-variable='2']").click()
+    page.keyboard.press("4")
+    expect(page.get_by_role("button", name="row 1 column 3: 4")).to_be_visible()
+    page.keyboard.press("0")
+    expect(page.get_by_role("button", name="row 1 column 3: empty")).to_be_visible()
+
+
+# ---- room
+
+
+def test_the_board_and_its_buttons_are_on_the_screen(browser: Browser, playground: Playground) -> None:
+    for page in open_page(browser, playground, viewport={"width": 1280, "height": 900}):
+        box = page.locator("#pad").bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] <= 900
+
+
+@pytest.mark.parametrize("width", [1280, 1024, 375, 360])
+def test_the_board_stays_where_it_is(browser: Browser, playground: Playground, width: int) -> None:
+    top = "e => Math.round(e.getBoundingClientRect().top + scrollY)"
+    for page in open_page(browser, playground, viewport={"width": width, "height": 720}):
+        paste(page, NINE)
+        expect(page.locator("#paste")).to_be_hidden()
+        where = [page.locator(".sheet").evaluate(top)]
+        solve(page)
+        where.append(page.locator(".sheet").evaluate(top))
+        page.locator("#position").evaluate("e => { e.textContent = 'step 2048 of 2048'; }")
+        where.append(page.locator(".sheet").evaluate(top))
+        assert len(set(where)) == 1
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_large_graph_is_shown_whole(page: Page) -> None:
+    edges = "\n".join(f"e {i} {i + 1}" for i in range(1, 800))
+    paste(page, f"c k 3\np edge 800 799\n{edges}")
+    expect(page.locator(".sheet button")).to_have_count(800, timeout=SOON)
+    assert page.locator(".board").evaluate("e => e.scrollWidth <= e.clientWidth")
+
+
+def test_the_chart_is_as_wide_as_its_place(phone: Page) -> None:
+    phone.get_by_role("button", name="How it outgrows").tap()
+    chart = phone.locator("#growth-chart svg.chart")
+    assert chart.evaluate("e => e.getBoundingClientRect().width / e.viewBox.baseVal.width") > 0.95  # letters of 11 px
+
+
+def test_a_puzzle_without_generator_and_weights_is_there_to_be_solved_by_hand(
+    browser: Browser, playground: Playground
+) -> None:
+    """As one that was just added."""
+    context = browser.new_context()
+    page = context.new_page()
+
+    def bare(route: Any) -> None:
+        answer = route.fetch()
+        about = answer.json()
+        about["weights"] = [w for w in about["weights"] if w["puzzle"] != "futoshiki"]
+        next(p for p in about["puzzles"] if p["name"] == "futoshiki")["sizes"] = []
+        route.fulfill(response=answer, json=about)
+
+    page.route("**/api/about", bare)
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.goto(playground.address)
+    expect(page.locator("body")).to_have_attribute("data-ready", "true", timeout=SOON)
+    page.locator("#kinds").get_by_text("Futoshiki", exact=True).click()
+    expect(page.locator(".sheet")).to_have_attribute("aria-label", re.compile("^Futoshiki"))
+    expect(page.get_by_role("button", name="Solve and watch")).to_be_disabled()
+    expect(page.get_by_role("button", name="New puzzle")).to_be_hidden()
+    page.get_by_role("button", name=re.compile(r"empty$")).first.click()
+    page.keyboard.press("1")
+    assert any(v.startswith("1") for v in values(page))
+    page.locator("#kinds").get_by_text("Sudoku", exact=True).click()
+    expect(page.locator(".sheet")).to_have_attribute("aria-label", re.compile("^Sudoku"))
+    expect(page.get_by_role("button", name="New puzzle")).to_be_visible()
+    solve(page)
+    assert not wrong
+    context.close()
 
 
 # ---- accessibility

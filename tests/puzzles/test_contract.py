@@ -373,3 +373,8 @@ def test_pictures_side_by_side() -> None:
     ]
     grounds = [e.find("{*}rect") for e in inner]
     assert [g.get("width") for g in grounds if g is not None] == ["100%"] * 2
+
+
+def test_a_single_node_lies_in_the_middle() -> None:
+    layout = get_puzzle("coloring").layout(parse_one("c k 2\np edge 1 0"))
+    assert layout.places.tolist() == [[layout.width / 2, layout.height / 2]]

@@ -330,7 +330,8 @@ def _lay_out(instance: Instance) -> npt.NDArray[np.float64]:
             length = np.maximum(np.linalg.norm(force, axis=1), 1e-9)[:, None]
             place = place + force / length * np.minimum(length, step)
     low, high = place.min(axis=0), place.max(axis=0)
-    return (place - low) / np.maximum(high - low, 1e-9)
+    wide = high - low > 1e-9
+    return np.where(wide, (place - low) / np.where(wide, high - low, 1.0), 0.5)  # a single node lies in the middle
 
 
 PUZZLE = Puzzle(

@@ -1,7 +1,7 @@
 // Asking the server. Errors are Error objects whose message is a sentence for people.
 
 export async function about() {
-  return answered(await fetch('api/about'));
+  return answered(await send('about'));
 }
 
 export async function ask(name, content, signal) {
@@ -12,43 +12,50 @@ export async function ask(name, content, signal) {
 export async function fetchFile(name, content, signal) {
   const response = await send(name, content, signal);
   if (!response.ok) await answered(response);
-  return response.blob();
+  return response.blob().catch(goneAway);
 }
 
-// Events as they happen.
+// Events as they happen; the last one is 'done' or 'error'.
 export async function stream(name, content, hear, signal) {
   const response = await send(name, content, signal);
   if (!response.ok) await answered(response);
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = '';
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) break;
-    const lines = (rest + value).split('\n');
-    rest = lines.pop();
-    for (const line of lines) if (line) hear(JSON.parse(line));
+  let last = '';
+  try {
+    while (!['done', 'error'].includes(last)) {
+      const { value } = await reader.read().catch(goneAway);
+      signal?.throwIfAborted();
+      if (value === undefined) goneAway();
+      const lines = (rest + value).split('\n');
+      rest = lines.pop();
+      for (const line of lines) {
+        const event = JSON.parse(line);
+        last = event.event;
+        hear(event);
+      }
+    }
+  } finally {
+    reader.cancel().catch(() => {});
   }
 }
 
-async function send(name, content, signal) {
-  try {
-    return await fetch(`api/${name}`, {
-      method: 'POST',
-      headers: { 'Content-Type': 'application/json' },
-      body: JSON.stringify(content),
-      signal,
-    });
-  } catch (error) {
-    if (error.name === 'AbortError') throw error;
-    throw new Error('The server does not answer; is "outgrow play" still running?');
-  }
+function send(name, content, signal) {
+  const asking = content && { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(content), signal };
+  return fetch(`api/${name}`, asking).catch(goneAway);
+}
+
+function goneAway(error) {
+  if (error?.name === 'AbortError') throw error;
+  throw new Error('The server does not answer; is "outgrow play" still running?');
 }
 
 async function answered(response) {
   let content;
   try {
     content = await response.json();
-  } catch {
+  } catch (error) {
+    if (error.name === 'AbortError') throw error;
     throw new Error(`The server's answer cannot be read (${response.status}).`);
   }
   if (!response.ok) throw new Error(content.error || `The server refused (${response.status}).`);

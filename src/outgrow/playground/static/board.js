@@ -28,16 +28,23 @@ export class Board {
     this.view = {};
     this.chosen = null;
     this.pending = false;
-    new ResizeObserver(() => this.redraw()).observe(this.sheet);
+    this.edges = null; // {key, canvas}: a graph's edges, drawn once
+    this.watching = new ResizeObserver(() => this.redraw());
+    this.watching.observe(this.sheet);
+  }
+
+  remove() {
+    this.watching.disconnect();
+    this.frame.remove();
   }
 
   setPuzzle(puzzle) {
     this.puzzle = puzzle;
     this.view = {};
     const layout = puzzle.layout;
-    const least = (LEAST * layout.width) / layout.side;
-    this.sheet.style.width = choosable(this) ? `max(100%, ${Math.ceil(least)}px)` : '100%';
-    this.sheet.style.maxWidth = choosable(this) ? `max(min(100%, 82vh), ${Math.ceil(least)}px)` : '';
+    this.edges = null;
+    const least = choosable(this) && apart(layout) ? (LEAST * layout.width) / layout.side : 0;
+    this.sheet.style.setProperty('--least', `${Math.ceil(least)}px`);
     this.sheet.style.aspectRatio = `${layout.width} / ${layout.height}`;
     this.sheet.classList.toggle('disc', layout.shape === 'disc');
     for (const button of this.buttons) button.remove();
@@ -55,7 +62,7 @@ export class Board {
         button.style.top = `${(100 * y) / layout.height}%`;
         button.style.width = `${(100 * layout.side) / layout.width}%`;
         button.style.height = `${(100 * layout.side) / layout.height}%`;
-        button.addEventListener('click', () => this.choose(i));
+        button.addEventListener('click', () => this.choose(i, true));
         button.addEventListener('focus', () => this.reach(i));
         button.addEventListener('keydown', (event) => this.press(event, i));
         this.buttons.push(button);
@@ -67,7 +74,7 @@ export class Board {
     this.redraw();
   }
 
-  // What is to be seen: {values, beliefs, broken, arrows, guess, strong}. Labels for screen readers follow where they are asked for.
+  // What is to be seen: {values, beliefs, broken, pairs, arrows, guess, strong}; strong where it is solved. Labels for screen readers follow where they are asked for.
   show(view, labels = true) {
     this.view = view;
     if (labels) this.name();
@@ -173,6 +180,22 @@ export class Board {
     if (this.view.arrows?.length) this.paintArrows(pen, ink);
   }
 
+  // Thousands of lines take longer than all else, and stay as they are.
+  paintEdges(pen, ink) {
+    const { layout } = this.puzzle;
+    if (!layout.links.length) return;
+    const { width, height } = this.canvas;
+    const key = `${width} ${height} ${ink.grid}`;
+    if (this.edges?.key !== key) {
+      this.edges = { key, canvas: Object.assign(document.createElement('canvas'), { width, height }) };
+      const own = this.edges.canvas.getContext('2d');
+      own.setTransform(pen.getTransform());
+      own.globalAlpha = 0.45;
+      for (const [x, y] of layout.links) line(own, ink.grid, 0.8, ...layout.places[x], ...layout.places[y]);
+    }
+    pen.drawImage(this.edges.canvas, 0, 0, layout.width, layout.height);
+  }
+
   paintBehind(pen, ink) {
     const { layout } = this.puzzle;
     const { view } = this;
@@ -181,19 +204,19 @@ export class Board {
       if (view.guess !== null && view.guess !== undefined) this.tint(pen, ink.softGuess, view.guess);
     }
     for (const [x1, y1, x2, y2, width] of layout.lines) line(pen, ink.grid, width, x1, y1, x2, y2);
-    const broken = new Set((view.pairs ?? []).flatMap(([x, y]) => [`${x},${y}`, `${y},${x}`]));
-    for (const [x, y] of layout.links) {
-      const [a, b] = [layout.places[x], layout.places[y]];
-      const wrong = broken.has(`${x},${y}`);
-      pen.globalAlpha = wrong ? 1 : 0.45;
-      line(pen, wrong ? ink.bad : ink.grid, wrong ? 2.5 : 0.8, ...a, ...b);
-    }
-    pen.globalAlpha = 1;
+    this.paintEdges(pen, ink);
+    if (layout.links.length) for (const [x, y] of view.pairs ?? []) line(pen, ink.bad, 2.5, ...layout.places[x], ...layout.places[y]);
     if (layout.shape === 'box') {
       pen.strokeStyle = ink.grid;
       pen.lineWidth = 1.5;
       for (const [x, y] of layout.places) pen.strokeRect(x - layout.side / 2, y - layout.side / 2, layout.side, layout.side);
     }
+  }
+
+  // The probabilities of a variable's values, where they are to be seen: not where it is given, nor once all are settled.
+  rowOf(i) {
+    const { puzzle, view } = this;
+    return view.beliefs && !view.strong && !puzzle.givens[i] ? view.beliefs.subarray(i * puzzle.size, (i + 1) * puzzle.size) : null;
   }
 
   tint(pen, color, i) {
@@ -208,7 +231,7 @@ export class Board {
     const given = puzzle.givens[i];
     const value = given || view.values?.[i] || 0;
     const color = view.broken?.has(i) ? ink.bad : given ? ink.given : i === view.guess ? ink.guess : view.strong ? ink.accent : ink.found;
-    const row = view.beliefs && !given ? view.beliefs.subarray(i * puzzle.size, (i + 1) * puzzle.size) : null;
+    const row = this.rowOf(i);
     if (!row || (value && row[value - 1] >= SURE)) {
       if (value) {
         pen.globalAlpha = row ? row[value - 1] / 255 : 1;
@@ -244,7 +267,7 @@ export class Board {
     const radius = puzzle.layout.side / 2;
     const given = puzzle.givens[i];
     const value = given || view.values?.[i] || 0;
-    const row = view.beliefs && !given ? view.beliefs.subarray(i * puzzle.size, (i + 1) * puzzle.size) : null;
+    const row = this.rowOf(i);
     pen.fillStyle = ink.card;
     circle(pen, x, y, radius);
     if (row) {
@@ -275,18 +298,20 @@ export class Board {
   }
 
   paintArrows(pen, ink) {
-    const { places, side } = this.puzzle.layout;
+    const { places, side, width, height } = this.puzzle.layout;
     const strongest = Math.max(...this.view.arrows.map((a) => a.weight));
     for (const { from, to, weight } of this.view.arrows) {
       const [[x1, y1], [x2, y2]] = [places[from], places[to]];
       const share = weight / strongest;
+      // A slight bow keeps lines along a row apart; it goes to the middle, where there is room.
+      const [mx, my, nx, ny] = [(x1 + x2) / 2, (y1 + y2) / 2, 0.12 * (y1 - y2), 0.12 * (x2 - x1)];
+      const way = nx * (width / 2 - mx) + ny * (height / 2 - my) < 0 ? -1 : 1;
       pen.globalAlpha = 0.15 + 0.75 * share;
       pen.strokeStyle = ink.listen;
       pen.lineWidth = 0.6 + 3.4 * share;
       pen.beginPath();
       pen.moveTo(x1, y1);
-      // A slight bow keeps lines along a row apart.
-      pen.quadraticCurveTo((x1 + x2) / 2 - 0.12 * (y2 - y1), (y1 + y2) / 2 + 0.12 * (x2 - x1), x2, y2);
+      pen.quadraticCurveTo(mx + way * nx, my + way * ny, x2, y2);
       pen.stroke();
       pen.fillStyle = ink.listen;
       circle(pen, x1, y1, 1.2 + 2.2 * share);
@@ -303,6 +328,11 @@ export class Board {
 
 function choosable(board) {
   return Boolean(board.choose);
+}
+
+// Whether its places can be told apart: where they overlap nobody can choose one by touch, so the whole is shown instead.
+function apart({ places, side }) {
+  return places.every(([x, y], i) => !i || Math.hypot(x - places[i - 1][0], y - places[i - 1][1]) > side / 2);
 }
 
 function line(pen, color, width, x1, y1, x2, y2) {

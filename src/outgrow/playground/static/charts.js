@@ -23,7 +23,7 @@ export function chart({ label, series, width = 340, height = 170, x, top = 1, pe
     svg.append(element('text', { x: box.left - 5, y: y + 4, 'text-anchor': 'end' }, percent ? `${Math.round(100 * share * top)}%` : `${share * top}`));
     if (rightTop) svg.append(element('text', { x: width - box.right + 4, y: y + 4 }, String(Math.round(share * rightTop))));
   }
-  for (const at of ticks ?? evenly(low, high)) svg.append(element('text', { x: px(at), y: height - 5, 'text-anchor': 'middle' }, String(at)));
+  for (const at of ticks ?? round(low, high)) svg.append(element('text', { x: px(at), y: height - 5, 'text-anchor': 'middle' }, String(at)));
   for (const { at, name, color } of marks) {
     const mark = element('path', { class: 'mark', d: `M${px(at)} ${box.top}V${box.top + inner.h}` });
     if (color) mark.style.stroke = color;
@@ -38,7 +38,7 @@ export function chart({ label, series, width = 340, height = 170, x, top = 1, pe
       svg.append(bar);
     }
     const path = element('path', {
-      d: one.points.map(([a, b], i) => `${i ? 'L' : 'M'}${px(a).toFixed(1)} ${py(b, most).toFixed(1)}`).join(''),
+      d: one.points.map(([a, b], i) => `${i ? 'L' : 'M'}${px(a).toFixed(1)} ${py(b, most).toFixed(1)}`).join('') + (one.points.length === 1 ? 'h3' : ''),
       fill: 'none',
       'stroke-width': 2,
       'stroke-dasharray': one.dash ?? '',
@@ -72,14 +72,16 @@ export function key(series) {
   return list;
 }
 
-function evenly(low, high) {
-  const step = Math.max(1, Math.ceil((high - low) / 6));
-  const found = [];
-  for (let at = low; at <= high; at += step) found.push(at);
+// The first number, and round ones after it.
+function round(low, high) {
+  const size = 10 ** Math.floor(Math.log10(Math.max(1, (high - low) / 6)));
+  const step = size * [1, 2, 5, 10].find((n) => 6 * n * size >= high - low);
+  const found = [low];
+  for (let at = step; at <= high; at += step) if (at - low >= step / 2) found.push(at);
   return found;
 }
 
-// As many points of a long line as can be told apart, the extremes kept.
+// As many points of a long line as can be told apart, the last one among them.
 export function thin(points, most = 400) {
   if (points.length <= most) return points;
   const every = Math.ceil(points.length / most);

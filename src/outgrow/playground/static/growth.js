@@ -13,9 +13,11 @@ export class Growth {
     this.about = about;
     this.boards = [];
     this.running = null;
+    this.kind = null;
     $('growth-kind').replaceChildren(...about.puzzles.map((p) => new Option(name(p.name), p.name)));
     $('growth-kind').addEventListener('change', () => this.show($('growth-kind').value));
-    $('growth-run').addEventListener('click', () => (this.running ? this.running.abort() : this.run()));
+    $('growth-run').addEventListener('click', () => (this.running ? this.stop() : this.run()));
+    new ResizeObserver(() => requestAnimationFrame(() => this.draw?.())).observe($('growth'));
   }
 
   redraw() {
@@ -23,10 +25,26 @@ export class Growth {
   }
 
   stop() {
-    this.running?.abort();
+    if (!this.running) return;
+    this.running.abort();
+    $('growth-status').textContent = 'Stopped.';
+    this.ended();
+  }
+
+  ended() {
+    this.running = null;
+    $('growth-run').textContent = 'Solve one of each size';
+  }
+
+  clear() {
+    for (const board of this.boards) board.remove();
+    this.boards = [];
+    $('gallery').replaceChildren();
   }
 
   show(kind) {
+    this.stop();
+    this.kind = kind;
     $('growth-kind').value = kind;
     const { about } = this;
     const own = about.weights.filter((w) => w.puzzle === kind);
@@ -52,12 +70,18 @@ export class Growth {
     const marks = series.map((s) => ({ at: s.trained, name: `${s.name}: the training ends here`, color: s.color }));
     const label = `Board accuracy by size for ${kind}: ${series.map((s) => `${s.name} ${s.points.map(([k, b]) => `${k}: ${(100 * b).toFixed(0)}%`).join(', ')}`).join('; ')}`;
     const x = [sizes[0] ?? 0, sizes.at(-1) ?? 1];
-    $('growth-chart').replaceChildren(chart({ label, series: all, width: 760, height: 300, x, marks, ticks: sizes }), key(all));
+    let drawn = 0;
+    this.draw = () => {
+      const width = $('growth-chart').clientWidth;
+      if (!width || width === drawn) return;
+      drawn = width;
+      $('growth-chart').replaceChildren(chart({ label, series: all, width, height: 300, x, marks, ticks: sizes }), key(all));
+    };
+    this.draw();
     this.table(all, sizes);
     $('growth-weights').replaceChildren(...own.map((w) => new Option(w.name, w.name, w.default, w.default)));
-    $('gallery').replaceChildren();
+    this.clear();
     $('growth-status').textContent = '';
-    this.boards = [];
   }
 
   table(series, sizes) {
@@ -93,8 +117,7 @@ export class Growth {
     const sizes = spread(all, MOST);
     const running = (this.running = new AbortController());
     $('growth-run').textContent = 'Stop';
-    $('gallery').replaceChildren();
-    this.boards = [];
+    this.clear();
     let solved = 0;
     let done = 0;
     try {
@@ -129,16 +152,16 @@ export class Growth {
           } else if (event.event === 'end') {
             done += 1;
             if (event.status === 'solved') solved += 1;
-            said.textContent = event.status === 'solved' ? `solved in ${event.steps} steps · ${Math.round(event.milliseconds)} ms` : event.status === 'refused' ? event.words : `not solved in ${event.steps} steps`;
+            const steps = `${event.steps} ${event.steps === 1 ? 'step' : 'steps'} · ${Math.round(event.milliseconds)} ms`;
+            said.textContent = event.status === 'refused' ? event.words : `${event.status === 'solved' ? 'solved in' : 'not solved in'} ${steps}`;
           } else if (event.event === 'error') throw new Error(event.words);
         }, running.signal);
       }
       $('growth-status').textContent = `${solved} of ${done} solved by ${weights.name}, which saw ${weights.max_trained_values} values at most.`;
     } catch (error) {
-      $('growth-status').textContent = error.name === 'AbortError' ? 'Stopped.' : error.message;
+      if (this.running === running) $('growth-status').textContent = error.message;
     } finally {
-      this.running = null;
-      $('growth-run').textContent = 'Solve one of each size';
+      if (this.running === running) this.ended();
     }
   }
 }

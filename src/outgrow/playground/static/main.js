@@ -8,7 +8,7 @@ import { puzzleOfLink, setUpShare } from './share.js';
 
 const $ = (id) => document.getElementById(id);
 const NAMES = { sudoku: 'Sudoku', futoshiki: 'Futoshiki', coloring: 'Graph coloring' };
-const MODELS = { grouped: 'grouped model', binarized: 'binarized model (BIN)', multivalued: 'multi-valued model (MV)' };
+const MODELS = { binarized: 'BIN', multivalued: 'MV' }; // as the paper calls them
 const DASHES = ['', '6 4', '2 3', '8 3 2 3'];
 const SHOWN_HEARD = 24;
 
@@ -16,16 +16,17 @@ const state = {
   about: null,
   puzzle: null, // as the server describes it, with `wire`, what the server reads
   entries: [],
-  past: [], // entries before, for undo
-  broken: { variables: new Set(), pairs: [] },
+  past: [], // {givens, entries} before, for undo
+  checked: null, // the verdict on the entries
+  gone: null, // AbortController of what is asked about this puzzle
   lanes: [], // {weights, card, board, said, run: {weights, steps, frames, end} or null}
+  lane: null, // the one whose cell was chosen
   chosen: null, // variable
   candidate: null, // the value whose listening is asked for; null for the best
   at: 0, // step shown, 0 for the puzzle itself
   playing: false,
-  following: false, // shows steps as they come
   solving: null, // AbortController
-  heard: null, // {key, from}
+  heard: null, // {key, lane, at, from, words, arrows}
 };
 
 // ---- puzzles
@@ -51,48 +52,74 @@ function fillChooser(kind, size, difficulty) {
 
 function fillDifficulties(wanted = $('difficulty').value) {
   const puzzle = state.about.puzzles.find((p) => p.name === kindNow());
-  const found = puzzle.sizes.find((s) => s.size === Number($('size').value)).difficulties;
+  const found = puzzle.sizes.find((s) => s.size === Number($('size').value))?.difficulties ?? [];
+  $('new').hidden = !found.length;
   const chosen = found.includes(wanted) ? wanted : found.includes('medium') ? 'medium' : found[0];
   $('difficulty').replaceChildren(...found.map((d) => new Option(d, d, false, d === chosen)));
 }
 
-async function newPuzzle() {
-  $('new').disabled = true;
+let wanted = null;
+
+// Asks for a puzzle to show. Of several only the one asked for last is shown: an earlier answer does not arrive.
+async function want(name, content) {
+  wanted?.abort();
+  const mine = (wanted = new AbortController());
+  $('new').disabled = name === 'new';
   try {
-    const content = { kind: kindNow(), size: Number($('size').value), difficulty: $('difficulty').value, seed: random() };
-    setPuzzle((await ask('new', content)).puzzle);
-  } catch (error) {
-    complain(error.message);
+    return await ask(name, content, mine.signal);
   } finally {
-    $('new').disabled = false;
+    if (wanted === mine) $('new').disabled = false;
   }
 }
 
-function setPuzzle(puzzle, entries = null) {
-  stopSolving();
-  quiet();
+async function newPuzzle() {
+  say('Making a puzzle …');
+  try {
+    const content = { kind: kindNow(), size: Number($('size').value), difficulty: $('difficulty').value, seed: random() };
+    const { puzzle } = await want('new', content);
+    setPuzzle(puzzle);
+  } catch (error) {
+    if (error.name === 'AbortError') return;
+    complain(error.message);
+    if (state.puzzle) sayStep();
+  }
+}
+
+function setPuzzle(puzzle, { entries, link = false } = {}) {
   const before = state.puzzle;
-  puzzle.wire = { puzzle: puzzle.puzzle, size: puzzle.size, shape: puzzle.shape, pairs: puzzle.pairs, givens: puzzle.givens };
+  puzzle.wire = wireOf(puzzle);
   state.puzzle = puzzle;
-  state.entries = entries ?? puzzle.givens.map(() => 0);
-  if (!entries) {
-    state.past = [];
-    state.broken = { variables: new Set(), pairs: [] };
-  }
-  state.heard = null;
-  if (!before || before.puzzle !== puzzle.puzzle) setLanes(puzzle.puzzle);
-  for (const lane of state.lanes) {
-    lane.run = null;
-    if (!entries || !before) lane.board.setPuzzle(puzzle);
-    else lane.board.puzzle = puzzle;
-  }
-  if (!entries) state.chosen = null;
-  $('unique').disabled = false;
-  $('undo').disabled = !state.past.length;
-  history.replaceState(null, '', `#p=${encodeURIComponent(puzzle.line)}`);
-  for (const note of puzzle.notes) complain(note, false);
+  state.past = [];
+  if (before?.puzzle !== puzzle.puzzle) setLanes(puzzle.puzzle);
+  for (const lane of state.lanes) lane.board.setPuzzle(puzzle);
+  state.chosen = null;
   fillPad();
-  goTo(0);
+  fillPickers();
+  // The browser's Back returns to the puzzle before, as far as it was filled in.
+  const hash = `#p=${encodeURIComponent(puzzle.line)}`;
+  if (before && !link && hash !== location.hash) history.pushState(null, '', hash);
+  else history.replaceState(history.state, '', hash);
+  restart(entries?.length === puzzle.givens.length ? entries : puzzle.givens.map(() => 0));
+  if (puzzle.notes.length && !link) complain(puzzle.notes.join(' '), false);
+}
+
+function wireOf({ puzzle, size, shape, pairs, givens }) {
+  return { puzzle, size, shape, pairs, givens };
+}
+
+// From the puzzle's start, without runs.
+function restart(entries) {
+  state.gone?.abort();
+  state.gone = new AbortController();
+  state.entries = entries;
+  state.at = 0;
+  state.checked = state.heard = null;
+  for (const lane of state.lanes) lane.run = null;
+  quiet();
+  stopSolving();
+  $('unique').disabled = false;
+  $('hint').disabled = $('solve').disabled;
+  showStep();
   checkEntries();
 }
 
@@ -100,11 +127,15 @@ function setPuzzle(puzzle, entries = null) {
 
 function setLanes(kind) {
   const own = state.about.weights.filter((w) => w.puzzle === kind);
-  $('lanes').replaceChildren();
-  state.lanes = [];
+  for (const lane of [...state.lanes]) removeLane(lane);
   const first = own.find((w) => w.default) ?? own[0];
-  if (first) addLane(first.name);
-  fillPickers();
+  addLane(first?.name ?? ''); // a board to puzzle on, whether there are networks or not
+}
+
+function removeLane(lane) {
+  lane.board.remove();
+  lane.card.remove();
+  state.lanes.splice(state.lanes.indexOf(lane), 1);
 }
 
 function addLane(weights) {
@@ -113,14 +144,15 @@ function addLane(weights) {
   const title = document.createElement('h2');
   const said = document.createElement('p');
   said.className = 'said';
-  card.append(title, said);
+  card.append(title);
   $('lanes').append(card);
   const lane = { weights, card, title, said, run: null };
   lane.board = new Board(card, {
-    label: () => `${nameOf(state.puzzle.puzzle)} of size ${state.puzzle.size}, ${lane.weights}`,
-    choose: (variable, focus) => choose(variable, focus ? lane : null),
+    label: () => `${nameOf(state.puzzle.puzzle)} of size ${state.puzzle.size}${lane.weights && `, ${lane.weights}`}`,
+    choose: (variable, focus) => choose(variable, lane, focus),
     key: (event, variable) => press(event, variable),
   });
+  card.append(said);
   state.lanes.push(lane);
   if (state.puzzle) lane.board.setPuzzle(state.puzzle);
   return lane;
@@ -129,7 +161,7 @@ function addLane(weights) {
 function fillPickers() {
   const own = state.about.weights.filter((w) => w.puzzle === state.puzzle.puzzle);
   $('pickers').replaceChildren(
-    ...state.lanes.map((lane, i) => {
+    ...(own.length ? state.lanes : []).map((lane, i) => {
       const row = document.createElement('div');
       const label = document.createElement('label');
       const word = document.createElement('span');
@@ -137,48 +169,56 @@ function fillPickers() {
       word.textContent = `Network ${i + 1}`;
       const select = document.createElement('select');
       select.className = 'picker';
-      select.replaceChildren(...own.map((w) => new Option(`${w.name}: ${MODELS[w.model] ?? w.model}`, w.name, false, w.name === lane.weights)));
+      select.replaceChildren(...own.map((w) => new Option(titleOf(w), w.name, false, w.name === lane.weights)));
       select.addEventListener('change', () => {
         stopSolving();
         lane.weights = select.value;
         lane.run = null;
         state.heard = null;
         fillPickers();
-        goTo(Math.min(state.at, length()));
+        $('pickers').querySelectorAll('select')[i].focus();
+        goTo(state.at);
       });
       label.append(word, select);
       row.append(label);
       if (state.lanes.length > 1) {
         const away = document.createElement('button');
         away.type = 'button';
-        away.textContent = 'Remove';
+        away.textContent = '×';
         away.setAttribute('aria-label', `Remove network ${i + 1}`);
         away.addEventListener('click', () => {
           stopSolving();
-          lane.card.remove();
-          state.lanes.splice(i, 1);
+          removeLane(lane);
           fillPickers();
-          goTo(Math.min(state.at, length()));
+          $('compare').focus();
+          goTo(state.at);
         });
         row.append(away);
       }
       return row;
     }),
   );
+  $('compare').hidden = own.length < 2;
   $('compare').disabled = state.lanes.length >= Math.min(state.about.limits.runs, own.length);
   const entry = entryOf(state.lanes[0]?.weights);
   const most = Math.max(1, Math.floor((entry?.most ?? 1) / (entry?.attempt ?? 1)));
   const before = Number($('attempts').value) || 4;
   const counts = [1, 2, 4, 8, 16].filter((n) => n <= most);
   $('attempts').replaceChildren(...counts.map((n) => new Option(n === 1 ? '1' : `up to ${n}`, n, false, n === Math.min(before, counts.at(-1)))));
-  $('about-network').textContent = entry
-    ? `${entry.name} saw at most ${entry.max_trained_values} values in training${state.puzzle.size > entry.max_trained_values ? `; this puzzle has ${state.puzzle.size}` : ''}. ${entry.parameters.toLocaleString('en')} parameters; an attempt takes ${entry.attempt} steps.`
-    : 'No weights are there for this puzzle yet.';
-  $('solve').disabled = !state.lanes.length;
-  for (const lane of state.lanes) {
-    const its = entryOf(lane.weights);
-    lane.title.textContent = `${lane.weights} · ${MODELS[its.model] ?? its.model}`;
-  }
+  const used = [...new Set(state.lanes.map((lane) => entryOf(lane.weights)))].filter(Boolean);
+  $('about-network').replaceChildren(
+    ...used.map((w) => {
+      const beyond = state.puzzle.size > w.max_trained_values ? `; this puzzle has ${state.puzzle.size}` : '';
+      return paragraph(`${w.name} saw at most ${w.max_trained_values} values in training${beyond}. It has ${w.parameters.toLocaleString('en')} parameters and takes ${w.attempt} steps an attempt.`);
+    }),
+  );
+  if (!used.length) $('about-network').append(paragraph('No weights are there for this puzzle yet.'));
+  $('solve').disabled = $('hint').disabled = !entry;
+  for (const lane of state.lanes) lane.title.textContent = entry ? titleOf(entryOf(lane.weights)) : nameOf(state.puzzle.puzzle);
+}
+
+function titleOf({ name, model }) {
+  return MODELS[model] ? `${name} · ${MODELS[model]}` : name;
 }
 
 function entryOf(name) {
@@ -190,6 +230,7 @@ function entryOf(name) {
 async function solve() {
   if (state.solving) {
     stopSolving();
+    showStep();
     return;
   }
   quiet();
@@ -202,12 +243,10 @@ async function solve() {
   }
   state.heard = null;
   state.at = 0;
-  state.following = true;
   $('solve').textContent = 'Stop';
-  $('verdict').textContent = 'Passing messages …';
-  $('verdict').className = 'verdict';
   const runs = state.lanes.map((lane) => lane.run);
   const content = { puzzle: state.puzzle.wire, runs: runs.map(({ weights, steps }) => ({ weights, steps })), guarantee: $('guarantee').checked };
+  showStep();
   play();
   try {
     await stream('solve', content, (event) => hear(event, runs), solving.signal);
@@ -218,16 +257,16 @@ async function solve() {
     if (state.solving === solving) {
       state.solving = null;
       $('solve').textContent = 'Solve and watch';
-      if (still()) goTo(length());
+      goTo(still() ? length() : state.at);
     }
-    if (!state.solving) showStep();
   }
 }
 
 function stopSolving() {
   state.solving?.abort();
   state.solving = null;
-  if (state.about) $('solve').textContent = 'Solve and watch';
+  $('solve').textContent = 'Solve and watch';
+  for (const { run } of state.lanes) if (run) run.end ??= { status: 'stopped', words: 'Stopped.' };
   pause();
 }
 
@@ -243,9 +282,9 @@ function hear(event, runs) {
     runs[event.run].end = event;
     sayRun(state.lanes[event.run]);
   } else if (event.event === 'waiting') {
-    $('verdict').textContent = `Waiting for a turn; ${event.ahead} before this one.`;
+    say(`Waiting for a turn; ${event.ahead} before this one.`);
   } else if (event.event === 'asking') {
-    $('verdict').textContent = 'No network solved it; the exact solver is at it …';
+    say('No network solved it; the exact solver is at it …');
   } else if (event.event === 'exact') {
     const run = runs[0];
     if (event.values) {
@@ -279,7 +318,7 @@ function showStep() {
   $('position').textContent = words;
   $('step').setAttribute('aria-valuetext', words);
   for (const lane of state.lanes) showLane(lane);
-  if (state.at) sayFrame();
+  if (!state.playing) sayStep();
   drawCurve();
   showCell();
 }
@@ -292,14 +331,16 @@ function frameOf(lane) {
 function showLane(lane) {
   const frame = frameOf(lane);
   const labels = !state.playing;
+  const found = state.at ? frame : state.checked;
   if (frame) {
     const broken = new Set(frame.pairs.flat());
     lane.board.show({ values: frame.values, beliefs: frame.beliefs, broken, pairs: frame.pairs, guess: frame.guess, strong: frame.solved, arrows: lane === state.heard?.lane && state.heard.at === state.at ? state.heard.arrows : [] }, labels);
   } else {
-    const values = state.puzzle.givens.map((given, i) => given || state.entries[i]);
-    lane.board.show({ values, broken: state.broken.variables, pairs: state.broken.pairs }, labels);
+    const values = shownValues();
+    const pairs = state.checked?.pairs ?? [];
+    lane.board.show({ values, broken: new Set(pairs.flat()), pairs }, labels);
   }
-  lane.card.classList.toggle('solved', Boolean(frame?.solved));
+  lane.card.classList.toggle('solved', Boolean(found?.solved));
   sayRun(lane);
 }
 
@@ -324,24 +365,32 @@ function sayRun(lane) {
       verdict.className = 'no';
       verdict.textContent = end.words;
     }
-    lane.said.append(parts.length ? ' — ' : '', verdict);
+    lane.said.append(' ', verdict);
     if (run.exact) lane.said.append(` — exact solver: ${run.exact.words}`);
   }
 }
 
-function sayFrame() {
-  const frame = frameOf(state.lanes[0]);
-  if (!frame || state.playing) return;
-  const end = state.lanes[0].run.end;
-  const last = state.at >= length();
-  if (frame.exact) say(`The exact solver (not a network) ${state.lanes[0].run.exact.words}.`, 'good');
-  else if (frame.solved) say('Solved: every rule holds and every given is kept.', 'good');
-  else if (last && end?.words) say(end.status === 'stopped' ? end.words : `Not solved. ${end.words}`, 'wrong');
-  else say(`Step ${frame.step}: ${frame.broken} broken ${frame.broken === 1 ? 'rule' : 'rules'}, ${Math.round(100 * frame.confidence)}% sure on average.`);
+// The verdict on what is shown: on the entries, or on a step of the first network.
+function sayStep() {
+  if (!state.at) {
+    const { words = '', solved, broken } = state.checked ?? {};
+    say(words, solved ? 'good' : broken ? 'wrong' : '');
+    return;
+  }
+  const lane = state.lanes.find((l) => l.run?.frames.length);
+  const frame = frameOf(lane);
+  const { end, exact } = lane.run;
+  const whose = state.lanes.length > 1 && !frame.exact ? `${lane.weights}: ` : '';
+  const at = `Step ${frame.step}: ${frame.broken} broken ${frame.broken === 1 ? 'rule' : 'rules'}, ${Math.round(100 * frame.confidence)}% sure on average.`;
+  if (frame.exact) say(`The exact solver (not a network) ${exact.words}.`, 'good');
+  else if (frame.solved) say(`${whose}Solved: every rule holds and every given is kept.`, 'good');
+  else if (frame !== lane.run.frames.at(-1) || !end) say(whose + at);
+  else if (end.status === 'stopped') say(`${whose}Stopped. ${at}`);
+  else say(`${whose}Not solved. ${end.words}`, 'wrong');
 }
 
 function say(words, kind = '') {
-  $('verdict').textContent = words;
+  if ($('verdict').textContent !== words) $('verdict').textContent = words;
   $('verdict').className = `verdict ${kind}`;
 }
 
@@ -357,6 +406,7 @@ function still() {
 function play() {
   if (state.at >= length() && !state.solving) state.at = 0;
   state.playing = true;
+  say('Passing messages …');
   $('play').textContent = 'Pause';
   due = performance.now();
   cancelAnimationFrame(ticking);
@@ -366,7 +416,6 @@ function play() {
 function pause() {
   if (!state.playing) return;
   state.playing = false;
-  state.following = false;
   $('play').textContent = 'Play';
   cancelAnimationFrame(ticking);
   if (state.puzzle) showStep();
@@ -396,35 +445,40 @@ function drawCurve() {
   const runs = state.lanes.filter((lane) => lane.run?.frames.length);
   const place = $('curve');
   if (!runs.length) {
-    const words = document.createElement('p');
-    words.className = 'quiet';
-    words.textContent = 'How sure the network is of its values, and how many rules they break, step by step.';
-    place.replaceChildren(words);
+    if (!state.solving) place.replaceChildren(paragraph('How sure the network is of its values, and how many rules they break, step by step.'));
     return;
   }
-  const worst = Math.max(1, ...runs.flatMap((lane) => lane.run.frames.map((f) => f.broken)));
+  const worst = runs.reduce((most, lane) => lane.run.frames.reduce((m, f) => Math.max(m, f.broken), most), 2);
   const series = runs.flatMap((lane) => {
     const dash = DASHES[state.lanes.indexOf(lane)];
     const frames = thin(lane.run.frames.map((f, i) => ({ i: i + 1, f })));
-    const name = runs.length > 1 ? `, ${lane.weights}` : '';
     return [
-      { name: `confidence${name}`, color: 'var(--accent)', dash, points: frames.map(({ i, f }) => [i, f.confidence]) },
-      { name: `broken rules${name}`, color: 'var(--bad)', dash, right: true, points: frames.map(({ i, f }) => [i, f.broken]) },
+      { color: 'var(--accent)', dash, points: frames.map(({ i, f }) => [i, f.confidence]) },
+      { color: 'var(--bad)', dash, right: true, points: frames.map(({ i, f }) => [i, f.broken]) },
     ];
   });
+  const names = [{ name: 'confidence', color: 'var(--accent)' }, { name: 'broken rules', color: 'var(--bad)' }];
+  if (runs.length > 1) names.push(...runs.map((lane) => ({ name: lane.weights, color: 'var(--muted)', dash: DASHES[state.lanes.indexOf(lane)] })));
   const last = runs[0].run.frames.at(-1);
   const label = `Over ${length()} steps: confidence ends at ${Math.round(100 * last.confidence)}%, ${last.broken} rules broken at the end`;
-  place.replaceChildren(chart({ label, series, x: [1, Math.max(2, length())], rightTop: worst, cursor: state.at || undefined }), key(series));
+  place.replaceChildren(chart({ label, series, x: [1, Math.max(2, length())], rightTop: worst + (worst % 2), cursor: state.at || undefined }), key(names));
 }
 
 // ---- a cell
 
-function choose(variable, lane) {
-  if (variable === null) return;
+function choose(variable, lane, focus = false) {
+  forgetHeard();
   state.chosen = variable;
+  state.lane = lane;
   state.candidate = null;
-  for (const other of state.lanes) other.board.pick(variable, other === lane);
+  for (const other of state.lanes) other.board.pick(variable, focus && other === lane);
   showCell();
+}
+
+function forgetHeard() {
+  const lane = state.heard?.lane;
+  state.heard = null;
+  if (state.lanes.includes(lane)) showLane(lane);
 }
 
 function showCell() {
@@ -437,17 +491,17 @@ function showCell() {
   const parts = [];
   const given = puzzle.givens[chosen];
   const title = document.createElement('h3');
-  title.textContent = puzzle.names[chosen];
+  const lane = [state.lane, ...state.lanes].find((l) => state.lanes.includes(l) && l.run?.frames.length) ?? null;
+  title.textContent = puzzle.names[chosen] + (lane && !given && state.lanes.length > 1 ? `, ${lane.weights}` : '');
   parts.push(title);
   if (given) parts.push(paragraph(`Given: ${write(given)}.`));
-  const lane = state.lanes.find((l) => l.run?.frames.length) ?? null;
   if (lane && !given) {
     const frames = lane.run.frames.filter((f) => f.beliefs);
     const size = puzzle.size;
     const peak = Array.from({ length: size }, (_, v) => Math.max(...thin(frames).map((f) => f.beliefs[chosen * size + v])));
     const frame = frameOf(lane);
     const now = frame?.beliefs ? frame : frames.at(-1);
-    const best = peak.map((p, v) => [now.beliefs[chosen * size + v], p, v]).sort((a, b) => b[0] - a[0] || b[1] - a[1]).slice(0, 6).map(([, , v]) => v);
+    const best = peak.map((p, v) => [now.beliefs[chosen * size + v], p, v]).sort((a, b) => b[0] - a[0] || b[1] - a[1]).slice(0, 6).filter(([, p], n) => !n || p > 2).map(([, , v]) => v);
     const tones = ['var(--accent)', 'var(--found)', 'var(--second)', 'var(--listen)', 'var(--guess)', 'var(--muted)'];
     const series = best.map((v, n) => ({
       name: `${write(v + 1)}: ${percent(now.beliefs[chosen * size + v])}`,
@@ -457,9 +511,12 @@ function showCell() {
     }));
     const label = `Probabilities of ${puzzle.names[chosen]} over the steps; at step ${now.step}: ${series.map((s) => s.name).join(', ')}`;
     parts.push(chart({ label, series, x: [1, Math.max(2, frames.length)], cursor: state.at || undefined }), key(series));
-    if (state.at && frame?.beliefs) parts.push(listening(lane, frame));
+    if (state.playing) parts.push(paragraph('Pause to see whom it listens to.'));
+    else if (frame?.beliefs) parts.push(listening(lane, frame));
   } else if (!given) parts.push(paragraph(state.entries[chosen] ? `You entered ${write(state.entries[chosen])}.` : 'Empty. Solve the puzzle to see what the network believes.'));
+  const focused = document.activeElement.id;
   place.replaceChildren(...parts);
+  if (focused === 'listen' || focused === 'candidate') $(focused)?.focus();
 }
 
 function listening(lane, frame) {
@@ -475,9 +532,9 @@ function listening(lane, frame) {
   select.id = 'candidate';
   select.replaceChildren(...Array.from({ length: puzzle.size }, (_, v) => new Option(write(v + 1), v + 1, false, v + 1 === value)));
   select.addEventListener('change', () => {
+    forgetHeard();
     state.candidate = Number(select.value);
     showCell();
-    $('candidate')?.focus();
   });
   label.append('as value', select);
   const button = document.createElement('button');
@@ -486,7 +543,7 @@ function listening(lane, frame) {
   button.textContent = 'Show whom';
   row.append(label, button);
   box.append(title, row);
-  const asked = `${lane.weights} ${state.at} ${chosen} ${value}`;
+  const asked = `${state.lanes.indexOf(lane)} ${lane.weights} ${state.at} ${chosen} ${value}`;
   const found = state.heard?.key === asked ? state.heard : null;
   const list = document.createElement('div');
   list.id = 'heard';
@@ -494,17 +551,18 @@ function listening(lane, frame) {
   if (found?.from) list.append(...heardList(found.from));
   else if (found?.words) list.append(paragraph(found.words));
   button.addEventListener('click', async () => {
-    pause();
     const content = { puzzle: puzzle.wire, weights: lane.weights, steps: lane.run.steps, step: frame.step, variable: chosen, value };
     state.heard = { key: asked, words: 'Listening …', lane, at: state.at, arrows: [] };
     showCell();
+    const heard = state.heard;
     try {
-      const { from } = await ask('listen', content);
-      if (state.heard?.key !== asked) return;
-      state.heard = { key: asked, from, lane, at: state.at, arrows: arrowsOf(from, chosen) };
+      const { from } = await ask('listen', content, state.gone.signal);
+      Object.assign(heard, { from, words: '', arrows: arrowsOf(from, chosen) });
     } catch (error) {
-      if (state.heard?.key === asked) state.heard = { key: asked, words: error.message, lane, at: state.at, arrows: [] };
+      if (error.name === 'AbortError') return;
+      heard.words = error.message;
     }
+    if (state.heard !== heard) return;
     showLane(lane);
     showCell();
   });
@@ -564,14 +622,15 @@ let typed = { text: '', at: 0, variable: null };
 
 function press(event, variable) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.key === 'Backspace' || event.key === 'Delete' || (event.key === '0' && !typed.text)) {
+  const before = typed.variable === variable && performance.now() - typed.at < 900 ? typed.text : '';
+  const { symbols } = state.puzzle.layout;
+  if (event.key === 'Backspace' || event.key === 'Delete' || (event.key === '0' && !symbols.includes(`${before}0`))) {
+    typed.text = '';
     enter(variable, 0);
     event.preventDefault();
     return;
   }
   if (event.key.length !== 1 || event.key === ' ' || event.key === ',' || event.key === '.') return;
-  const { symbols } = state.puzzle.layout;
-  const before = typed.variable === variable && performance.now() - typed.at < 900 ? typed.text : '';
   for (const text of [before + event.key, event.key]) {
     const found = symbols.findIndex((s) => s.toLowerCase() === text.toLowerCase());
     if (found >= 0) {
@@ -583,70 +642,73 @@ function press(event, variable) {
   }
 }
 
-async function enter(variable, value) {
-  const { puzzle } = state;
-  if (variable === null) return;
-  if ($('edit').checked) {
-    const givens = [...puzzle.givens];
-    givens[variable] = value;
-    changeGivens(givens);
+function enter(variable, value) {
+  const { givens, names } = state.puzzle;
+  const editing = $('edit').checked;
+  if (givens[variable] && !editing) {
+    say(`${names[variable]} is given; choose "Edit the givens" to change it.`);
     return;
   }
-  if (puzzle.givens[variable]) {
-    say(`${puzzle.names[variable]} is given; choose "Edit the givens" to change it.`);
-    return;
-  }
-  if (state.entries[variable] === value && !state.at) return;
+  if (editing ? givens[variable] === value && !state.entries[variable] : state.entries[variable] === value && !state.at) return;
   remember();
-  state.entries[variable] = value;
-  pause();
-  goTo(0);
-  await checkEntries();
+  if (editing) changeGivens(givens.with(variable, value), state.entries.with(variable, 0));
+  else setEntries(state.entries.with(variable, value));
 }
 
-let changing = null;
+function setEntries(entries) {
+  pause();
+  state.entries = entries;
+  goTo(0);
+  return checkEntries();
+}
 
-async function changeGivens(givens) {
-  const { puzzle } = state;
-  const wire = { ...puzzle.wire, givens };
-  // At once on the board; the server's description follows.
-  state.puzzle = { ...puzzle, givens, wire };
-  const entries = state.entries.map((v, i) => (givens[i] ? 0 : v));
-  changing?.abort();
-  changing = new AbortController();
+// At once on the board; how the puzzle is written follows from the server.
+async function changeGivens(givens, entries) {
+  const puzzle = { ...state.puzzle, givens };
+  puzzle.wire = wireOf(puzzle);
+  state.puzzle = puzzle;
+  for (const lane of state.lanes) lane.board.puzzle = puzzle;
+  restart(entries);
   try {
-    const found = await ask('change', { puzzle: wire }, changing.signal);
-    setPuzzle({ ...puzzle, ...found, givens, notes: [] }, entries);
+    Object.assign(puzzle, await want('change', { puzzle: puzzle.wire }));
+    history.replaceState(history.state, '', `#p=${encodeURIComponent(puzzle.line)}`);
   } catch (error) {
     if (error.name !== 'AbortError') complain(error.message);
   }
 }
 
 function remember() {
-  state.past.push([...state.entries]);
+  state.past.push({ givens: state.puzzle.givens, entries: state.entries });
   if (state.past.length > 500) state.past.shift();
-  $('undo').disabled = false;
+}
+
+function undo() {
+  const { givens, entries } = state.past.pop();
+  if (givens === state.puzzle.givens) setEntries(entries);
+  else changeGivens(givens, entries);
 }
 
 let checking = null;
 
 async function checkEntries() {
-  const { puzzle } = state;
-  const values = puzzle.givens.map((given, i) => given || state.entries[i]);
+  const { puzzle, entries } = state;
+  $('undo').disabled = !state.past.length;
+  history.replaceState(entries.some(Boolean) ? { entries } : null, '');
   checking?.abort();
   checking = new AbortController();
   try {
-    const found = await ask('check', { puzzle: puzzle.wire, values }, checking.signal);
-    if (state.puzzle !== puzzle) return;
-    state.broken = { variables: new Set(found.pairs.flat()), pairs: found.pairs };
-    if (!state.at) {
-      for (const lane of state.lanes) showLane(lane);
-      for (const lane of state.lanes) lane.card.classList.toggle('solved', found.solved);
-      say(found.words, found.solved ? 'good' : found.broken ? 'wrong' : '');
-    }
+    state.checked = await ask('check', { puzzle: puzzle.wire, values: shownValues() }, checking.signal);
+    if (state.at || state.playing) return;
+    for (const lane of state.lanes) showLane(lane);
+    sayStep();
   } catch (error) {
     if (error.name !== 'AbortError') complain(error.message);
   }
+}
+
+// Givens and entries.
+function shownValues() {
+  return state.puzzle.givens.map((given, i) => given || state.entries[i]);
 }
 
 function fillPad() {
@@ -680,17 +742,16 @@ function padEnter(value) {
 // A value of a cell that is still open, as the network finds it from here: the one it was sure of first.
 async function hint() {
   const { puzzle } = state;
-  const lane = state.lanes[0];
-  if (!lane) return;
-  const known = puzzle.givens.map((given, i) => given || state.entries[i]);
+  const [lane] = state.lanes;
+  const known = shownValues();
   const open = known.flatMap((value, i) => (value ? [] : [i]));
+  pause();
+  goTo(0);
   if (!open.length) {
     say('Nothing is open.');
     return;
   }
-  $('hint').disabled = true;
-  say('Asking the network …');
-  try {
+  await inquire($('hint'), 'Asking the network …', async (signal) => {
     const entry = entryOf(lane.weights);
     const sure = new Map();
     let last = null;
@@ -701,33 +762,40 @@ async function hint() {
       last = event;
       const beliefs = decode(event.beliefs);
       for (const i of open) if (!sure.has(i) && beliefs[i * puzzle.size + event.values[i] - 1] > 230) sure.set(i, event.values[i]);
-    });
-    if (!last?.solved) {
-      say('The network finds no solution from here; perhaps an entry is wrong.', 'wrong');
-      return;
+    }, signal);
+    if (String(known) !== String(shownValues())) sayStep(); // people went on meanwhile
+    else if (!last?.solved) say('The network finds no solution from here; perhaps an entry is wrong.', 'wrong');
+    else {
+      const found = [...sure.keys()].find((i) => sure.get(i) === last.values[i]) ?? open[0];
+      choose(found, lane);
+      remember();
+      await setEntries(state.entries.with(found, last.values[found]));
+      say(`Hint: ${puzzle.names[found]} is ${write(last.values[found])}.`, 'good');
     }
-    const found = [...sure.keys(), ...open].find((i) => !sure.has(i) || sure.get(i) === last.values[i]) ?? open[0];
-    choose(found, null);
-    await enter(found, last.values[found]);
-    say(`Hint: ${puzzle.names[found]} is ${write(last.values[found])}.`, 'good');
-  } catch (error) {
-    complain(error.message);
-  } finally {
-    $('hint').disabled = false;
-  }
+  });
 }
 
 async function countSolutions() {
-  $('unique').disabled = true;
-  say('Asking the exact solver …');
-  try {
-    const found = await ask('exact', { puzzle: state.puzzle.wire, unique: true });
+  await inquire($('unique'), 'Asking the exact solver …', async (signal) => {
+    const found = await ask('exact', { puzzle: state.puzzle.wire, unique: true }, signal);
     if (found.status === 'solved') say(found.unique === null ? 'It has a solution; whether there is another one was not settled in time.' : found.unique ? 'It has exactly one solution (proven).' : 'It has several solutions; any of them counts.', 'good');
     else say(found.words[0].toUpperCase() + found.words.slice(1) + '.', 'wrong');
+  });
+}
+
+// Asks something about the puzzle; once it is another one, nothing of that is said.
+async function inquire(button, words, work) {
+  const { signal } = state.gone;
+  button.disabled = true;
+  say(words);
+  try {
+    await work(signal);
   } catch (error) {
+    if (signal.aborted) return;
     complain(error.message);
+    sayStep();
   } finally {
-    $('unique').disabled = false;
+    if (!signal.aborted) button.disabled = false;
   }
 }
 
@@ -745,15 +813,15 @@ function quiet() {
 
 // ---- pasting
 
-async function readText(text, kind, colors) {
+async function readText(text, { kind, colors, entries, link } = {}) {
   const content = { text };
   if (kind) content.kind = kind;
   if (colors) content.colors = colors;
-  const found = await ask('read', content);
+  const found = await want('read', content);
+  if (found.count > 1) found.puzzle.notes.push(`The first of ${found.count.toLocaleString('en')} puzzles.`);
   const sizes = state.about.puzzles.find((p) => p.name === found.puzzle.puzzle)?.sizes.map((s) => s.size) ?? [];
   fillChooser(found.puzzle.puzzle, sizes.includes(found.puzzle.size) ? found.puzzle.size : undefined);
-  setPuzzle(found.puzzle);
-  if (found.count > 1) complain(`The first of ${found.count.toLocaleString('en')} puzzles.`, false);
+  setPuzzle(found.puzzle, { entries, link });
 }
 
 function setUpPaste() {
@@ -761,10 +829,16 @@ function setUpPaste() {
   $('paste-kind').replaceChildren(new Option('whatever it is', ''), ...state.about.puzzles.map((p) => new Option(nameOf(p.name), p.name)));
   $('open-paste').addEventListener('click', () => {
     $('paste-error').textContent = '';
+    $('paste-file').value = '';
     dialog.showModal();
-    $('paste-text').focus();
+    $('paste-text').select();
   });
-  $('paste-cancel').addEventListener('click', () => dialog.close());
+  let reading = null;
+  dialog.addEventListener('cancel', () => reading?.abort());
+  $('paste-cancel').addEventListener('click', () => {
+    reading?.abort();
+    dialog.close();
+  });
   $('paste-file').addEventListener('change', async () => {
     const [file] = $('paste-file').files;
     if (!file) return;
@@ -775,9 +849,12 @@ function setUpPaste() {
     event.preventDefault();
     $('paste-error').textContent = '';
     try {
-      await readText($('paste-text').value, $('paste-kind').value, Number($('paste-colors').value) || 0);
+      const asked = readText($('paste-text').value, { kind: $('paste-kind').value, colors: Number($('paste-colors').value) });
+      reading = wanted;
+      await asked;
       dialog.close();
     } catch (error) {
+      if (error.name === 'AbortError') return;
       $('paste-error').textContent = error.message;
       $('paste-text').focus();
     }
@@ -797,6 +874,7 @@ function setTheme(theme) {
 let growth = null;
 
 function showView(name) {
+  quiet();
   for (const view of ['watch', 'growth']) {
     $(view).hidden = view !== name;
     if (view === name) $(`to-${view}`).setAttribute('aria-current', 'page');
@@ -804,7 +882,8 @@ function showView(name) {
   }
   if (name === 'growth') {
     pause();
-    growth.show(state.puzzle?.puzzle ?? 'sudoku');
+    const kind = state.puzzle?.puzzle ?? 'sudoku';
+    if (growth.kind !== kind) growth.show(kind);
   } else {
     growth.stop();
     for (const lane of state.lanes) lane.board.redraw();
@@ -821,7 +900,7 @@ function onKey(event) {
   } else if (event.key === ',' || event.key === '.') {
     pause();
     goTo(state.at + (event.key === '.' ? 1 : -1));
-  }
+  } else if (state.chosen !== null && !event.target.closest('.sheet')) press(event, state.chosen);
 }
 
 async function begin() {
@@ -842,7 +921,8 @@ async function begin() {
       label.append(input, face);
       input.addEventListener('change', () => {
         fillChooser(p.name);
-        newPuzzle();
+        if (p.sizes.length) newPuzzle();
+        else readText(p.example, { kind: p.name }).catch((error) => complain(error.message));
       });
       return label;
     }),
@@ -852,7 +932,7 @@ async function begin() {
   setUpShare(() => {
     const lane = state.lanes[0];
     const frame = lane && frameOf(lane);
-    const values = frame?.values ?? state.puzzle?.givens.map((given, i) => given || state.entries[i]);
+    const values = frame?.values ?? (state.puzzle && shownValues());
     return { puzzle: state.puzzle, values, run: lane?.run?.frames.some((f) => !f.exact) ? { weights: lane.run.weights, steps: lane.run.steps } : null };
   });
   $('chooser').addEventListener('submit', (event) => {
@@ -877,24 +957,14 @@ async function begin() {
   });
   $('hint').addEventListener('click', hint);
   $('unique').addEventListener('click', countSolutions);
-  $('undo').addEventListener('click', () => {
-    const before = state.past.pop();
-    $('undo').disabled = !state.past.length;
-    if (!before) return;
-    state.entries = before;
-    goTo(0);
-    checkEntries();
-  });
+  $('undo').addEventListener('click', undo);
   $('clear').addEventListener('click', () => {
-    if ($('edit').checked) {
-      changeGivens(state.puzzle.givens.map(() => 0));
-      return;
-    }
-    if (state.entries.some(Boolean)) remember();
-    state.entries = state.entries.map(() => 0);
-    pause();
-    goTo(0);
-    checkEntries();
+    const editing = $('edit').checked;
+    const { entries } = state;
+    const none = entries.map(() => 0);
+    if ((editing ? state.puzzle.givens : entries).some(Boolean)) remember();
+    if (editing) changeGivens(none, entries);
+    else setEntries(none);
   });
   $('edit').addEventListener('change', () => {
     $('clear').textContent = $('edit').checked ? 'Clear the givens' : 'Clear entries';
@@ -904,20 +974,23 @@ async function begin() {
   document.addEventListener('keydown', onKey);
   window.addEventListener('hashchange', fromLink);
   fillChooser('sudoku', 9, 'medium');
-  if (!(await fromLink())) await newPuzzle();
+  await fromLink();
   document.body.dataset.ready = 'true';
 }
 
+// The puzzle of the address, or in the beginning a new one.
 async function fromLink() {
   const text = puzzleOfLink();
-  if (text === null || text === state.puzzle?.line) return false;
+  if (text !== null && text === state.puzzle?.line) return;
+  let wrong = '';
   try {
-    await readText(text);
-    return true;
+    if (text !== null) await readText(text, { entries: history.state?.entries, link: true });
   } catch (error) {
-    complain(`The link's puzzle cannot be read: ${error.message}`);
-    return Boolean(state.puzzle);
+    if (error.name === 'AbortError') return;
+    wrong = `The link's puzzle cannot be read: ${error.message}`;
   }
+  if (!state.puzzle) await newPuzzle();
+  if (wrong) complain(wrong);
 }
 
 begin().catch((error) => complain(error.message));

@@ -22,6 +22,7 @@ export function puzzleOfLink() {
 export function setUpShare(now) {
   const dialog = $('share');
   let writing = null;
+  let drawing = null;
 
   async function write() {
     const { puzzle, values } = now();
@@ -54,13 +55,14 @@ export function setUpShare(now) {
     const { puzzle, run } = now();
     if (!run) return;
     say('Drawing the run …');
+    const mine = (drawing = new AbortController());
     for (const id of ['save-gif', 'save-svg']) $(id).disabled = true;
     try {
-      const file = await fetchFile('trace', { puzzle: puzzle.wire, runs: [run], format });
+      const file = await fetchFile('trace', { puzzle: puzzle.wire, runs: [run], format }, mine.signal);
       save(file, `outgrow-${puzzle.puzzle}-${puzzle.size}.${format}`);
       say('Saved.');
     } catch (error) {
-      say(error.message);
+      if (error.name !== 'AbortError') say(error.message);
     } finally {
       for (const id of ['save-gif', 'save-svg']) $(id).disabled = false;
     }
@@ -75,7 +77,9 @@ export function setUpShare(now) {
     say(run ? '' : 'A moving picture needs a run: solve the puzzle first.');
     write();
     dialog.showModal();
+    $('share-link').select();
   });
+  dialog.addEventListener('close', () => drawing?.abort());
   $('share-close').addEventListener('click', () => dialog.close());
   $('share-format').addEventListener('change', write);
   $('share-values').addEventListener('change', write);
