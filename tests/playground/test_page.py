@@ -632,6 +632,7 @@ def test_a_cell_is_that_of_the_network_whose_board_was_chosen(page: Page) -> Non
     paste(page, NINE)
     expect(page.locator("#paste")).to_be_hidden()
     page.get_by_role("button", name="Compare with another").click()
+    page.locator(".picker").nth(1).select_option("sudoku-6-grouped")
     solve(page)
     slide(page, 1)
     page.locator(".lane").nth(1).locator("button[data-variable='2']").click()

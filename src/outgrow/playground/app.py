@@ -28,18 +28,21 @@ from outgrow.playground.guard import Guard
 from outgrow.playground.tasks import say_verdict
 from outgrow.playground.wire import LIMITS, BadRequest, field, from_wire, name_formats, parse_json, read_values, whole
 from outgrow.playground.workers import Crashed, Jobs, TookTooLong, Worker
-from outgrow.puzzles import PUZZLES, get_puzzle, render
+from outgrow.puzzles import PUZZLES, Instance, get_puzzle, render
 from outgrow.version import __version__
 from outgrow.weights import read_catalog, steps_for
 
 __all__ = ["STATIC", "create_app"]
 
 STATIC = Path(__file__).resolve().parent / "static"
-_JOBS = 2
+_JOBS = 2  # processes of each kind
+_SHORT = ("new", "read")
 _SEED = 2**31 - 1
 _FRAMES = 96  # of a moving picture, before the ones that are shown are chosen
 _MEDIA = {".svg": "image/svg+xml", ".gif": "image/gif"}
 _GONE = 499  # nobody reads it
+_UNREAD = 30  # seconds in which somebody takes the next event, or loses the turn
+_WORDS = 400  # characters of a sentence
 _FULL = f"{LIMITS['waiting']} requests are at work or waiting; try again in a minute."
 _SORRY = "Something went wrong inside; the server goes on. Its terminal says more."
 
@@ -49,15 +52,18 @@ class _Server:
 
     def __init__(self) -> None:
         self.networks = Worker(networks=True)
-        self.jobs = Jobs(_JOBS)
+        # Nobody who wants a puzzle waits for those who ask the exact solver about theirs.
+        self.short, self.long = Jobs(_JOBS), Jobs(_JOBS)
         self.turns = asyncio.Semaphore(LIMITS["solving"])
         self.busy = 0  # requests that work or wait
+        self.closing = False
 
     async def start(self) -> None:
-        await asyncio.gather(self.networks.start(), self.jobs.start())
+        await asyncio.gather(self.networks.start(), self.short.start())
 
     async def close(self) -> None:
-        await asyncio.gather(self.networks.close(), self.jobs.close())
+        self.closing = True
+        await asyncio.gather(self.networks.close(), self.short.close(), self.long.close())
 
     @property
     def full(self) -> bool:
@@ -78,7 +84,8 @@ class _Server:
     async def job(self, task: str, request: dict[str, Any]) -> dict[str, Any]:
         """What a job says."""
         async with self.place():
-            return await self.jobs.run(task, request, LIMITS["job_seconds"])
+            jobs = self.short if task in _SHORT else self.long
+            return await jobs.run(task, request, LIMITS["job_seconds"])
 
     async def watch(self, task: str, request: dict[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
         """The events of a network's task, once it is its turn."""
@@ -95,7 +102,11 @@ def create_app() -> Starlette:
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         try:
-            await server.start()
+            try:
+                await server.start()
+            except Crashed:
+                if not server.closing:  # interrupted meanwhile
+                    raise
             yield
         finally:
             await server.close()
@@ -123,17 +134,17 @@ def create_app() -> Starlette:
 
     async def change(content: dict[str, Any]) -> dict[str, Any]:
         """What changes when givens do: how the puzzle is written."""
-        return name_formats(from_wire(content.get("puzzle")))
+        return await asyncio.to_thread(name_formats, await _puzzle(content))
 
     async def check(content: dict[str, Any]) -> dict[str, Any]:
-        instance = from_wire(content.get("puzzle"))
+        instance = await _puzzle(content)
         values = read_values(content, "values", instance.size)
         if len(values) != len(instance.givens):
             raise BadRequest(f'"values" has {len(values):,} values for {len(instance.givens):,} variables')
         return await asyncio.to_thread(say_verdict, instance, values)
 
     async def text(content: dict[str, Any]) -> dict[str, Any]:
-        instance = from_wire(content.get("puzzle"))
+        instance = await _puzzle(content)
         values = read_values(content, "values", instance.size) if "values" in content else None
         if values is not None and len(values) != len(instance.givens):
             raise BadRequest(f'"values" has {len(values):,} values for {len(instance.givens):,} variables')
@@ -141,12 +152,12 @@ def create_app() -> Starlette:
         return {"text": await asyncio.to_thread(render, instance, values, chosen)}
 
     async def exact(content: dict[str, Any]) -> dict[str, Any]:
-        from_wire(content.get("puzzle"))
+        await _puzzle(content)
         request = {"puzzle": content["puzzle"], "unique": field(content, "unique", bool, False)}
         return await server.job("exact", request)
 
     async def listen(content: dict[str, Any]) -> dict[str, Any]:
-        instance = from_wire(content.get("puzzle"))
+        instance = await _puzzle(content)
         steps = whole(content, "steps", 1, LIMITS["steps"])
         request = {
             "puzzle": content["puzzle"],
@@ -163,7 +174,7 @@ def create_app() -> Starlette:
 
     async def trace(content: dict[str, Any]) -> Response:
         """A run again, as a moving picture."""
-        instance = from_wire(content.get("puzzle"))
+        instance = await _puzzle(content)
         ending = "." + field(content, "format", str)
         if ending not in _MEDIA:
             raise BadRequest('"format" is svg or gif')
@@ -185,12 +196,15 @@ def create_app() -> Starlette:
                     frames, every = frames[::2], 2 * every
         if last is not None and frames[-1] is not last:
             frames.append(last)
-        drawn = await server.job("draw", {"puzzle": request["puzzle"], "frames": frames, "ending": ending})
+        try:
+            drawn = await server.job("draw", {"puzzle": request["puzzle"], "frames": frames, "ending": ending})
+        except TookTooLong as error:
+            raise TookTooLong(f"{error}; fewer steps, or an SVG in place of a GIF, are drawn faster") from None
         name = f'attachment; filename="outgrow{ending}"'
         return Response(b64decode(drawn["content"]), media_type=_MEDIA[ending], headers={"content-disposition": name})
 
     async def solve(content: dict[str, Any]) -> Response:
-        request = _solving(content, from_wire(content.get("puzzle")).puzzle)
+        request = _solving(content, (await _puzzle(content)).puzzle)
         if server.full:
             raise HTTPException(503, _FULL)
         return _Events(_solve(server, request, field(content, "guarantee", bool, False)))
@@ -282,6 +296,11 @@ async def _read_body(request: Request) -> bytes:
 async def _wait_until_gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+async def _puzzle(content: dict[str, Any]) -> Instance:
+    """The puzzle of a request. The largest take a few tenths of a second, in which others are answered too."""
+    return await asyncio.to_thread(from_wire, content.get("puzzle"))
 
 
 def _kind(content: dict[str, Any]) -> str:
@@ -383,11 +402,19 @@ class _Events(Response):
                 await asyncio.gather(*tasks)
 
     async def _send(self, send: Send) -> None:
-        async with aclosing(self._events) as events:
-            async for event in events:
-                body = json.dumps(event, separators=(",", ":")).encode() + b"\n"
-                await send({"type": "http.response.body", "body": body, "more_body": True})
+        try:
+            async with aclosing(self._events) as events:
+                async for event in events:
+                    async with asyncio.timeout(_UNREAD):
+                        await send(_line(event))
+        except TimeoutError:  # the turn is another's now; this one hears so if it ever reads on
+            await send(_line({"event": "error", "words": f"Nobody read on for {_UNREAD} s, so this has ended."}))
         await send({"type": "http.response.body", "body": b""})
+
+
+def _line(event: dict[str, Any]) -> dict[str, Any]:
+    body = json.dumps(event, separators=(",", ":")).encode() + b"\n"
+    return {"type": "http.response.body", "body": body, "more_body": True}
 
 
 async def _solve(server: _Server, request: dict[str, Any], guarantee: bool) -> AsyncGenerator[dict[str, Any], None]:
@@ -436,6 +463,8 @@ async def _say_sorry(_: Request, error: Exception) -> Response:
 
 
 def _sentence(words: str) -> str:
-    """With a capital and a full stop."""
+    """With a capital and a full stop; of what was asked no more than helps."""
     words = " ".join(words.split())
+    if len(words) > _WORDS:
+        words = f"{words[:_WORDS]} ..."
     return f"{words[:1].upper()}{words[1:]}{'' if words.endswith(('.', '!', '?')) else '.'}"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
+import logging
 import socket
 from collections.abc import Awaitable, Callable
+from types import FrameType
 
 import uvicorn
 
@@ -25,9 +28,11 @@ def serve(port: int | None = None, *, ready: Callable[[str], None] = lambda _: N
     """
     with contextlib.closing(_bind(port)) as listener:
         address = f"http://{_HOST}:{listener.getsockname()[1]}/"
+        logging.getLogger("asyncio").setLevel(logging.ERROR)  # it warns of readers that have gone: they may
         app = create_app()
         config = uvicorn.Config(
             app,
+            log_config=None,  # its own asks a closed standard output for its colors
             log_level="error",
             access_log=False,
             server_header=False,
@@ -35,7 +40,10 @@ def serve(port: int | None = None, *, ready: Callable[[str], None] = lambda _: N
             timeout_graceful_shutdown=1,
         )
         server = _Server(config, lambda: ready(address), app.state.close)
-        server.run(sockets=[listener])
+        with contextlib.suppress(SystemExit):  # what it does when it cannot start
+            server.run(sockets=[listener])
+        if server.unsaid is not None:
+            raise server.unsaid
         if not server.started:
             raise OutgrowError("the playground did not start; what stands above says why")
 
@@ -48,11 +56,30 @@ class _Server(uvicorn.Server):
     ) -> None:
         super().__init__(config)
         self._on_start, self._on_end = started, close
+        self.unsaid: OSError | None = None  # nobody could be told the address
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        # A second Ctrl-C has nothing more to end: workers are ended at once, and connections after a second.
+        if not self.should_exit:
+            super().handle_exit(sig, frame)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        early = asyncio.create_task(self._end_early())
+        try:
+            await super().startup(sockets)
+        finally:
+            early.cancel()
         if not self.should_exit:
-            self._on_start()
+            try:
+                self._on_start()
+            except OSError as error:
+                self.unsaid, self.should_exit = error, True
+
+    async def _end_early(self) -> None:
+        """Opening the networks takes a few seconds, and nobody who has changed their mind waits for that."""
+        while not self.should_exit:
+            await asyncio.sleep(0.05)
+        await self._on_end()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await self._on_end()

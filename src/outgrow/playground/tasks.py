@@ -29,6 +29,7 @@ __all__ = ["TASKS", "Event", "Task", "say_verdict", "warm_up"]
 Event = dict[str, Any]
 Task = Callable[[Mapping[str, Any]], Iterator[Event | None]]
 _MOST_BROKEN = 400  # pairs that are named; of more, their number is
+_LARGEST = 24_000_000  # bytes of a moving picture; as base64 it must fit into a line (workers.py)
 _WARM = "1.....3..4.....2"
 
 
@@ -209,6 +210,10 @@ def draw(request: Mapping[str, Any]) -> Iterator[Event | None]:
         for f in request["frames"]
     ]
     content = picture_trace(instance, frames, request["ending"])
+    if len(content) > _LARGEST:
+        raise OutgrowError(
+            f"the moving picture would have {len(content) / 1e6:,.0f} MB, and {_LARGEST / 1e6:,.0f} are possible; fewer steps make it smaller"
+        )
     yield {"event": "file", "content": b64encode(content).decode()}
 
 

@@ -105,8 +105,11 @@ def _advance(task: _Running, turns: deque[_Running], out: IO[str]) -> None:
 
 
 def _say(out: IO[str], event: Event) -> None:
-    out.write(json.dumps(event, separators=(",", ":")) + "\n")
-    out.flush()
+    try:
+        out.write(json.dumps(event, separators=(",", ":")) + "\n")
+        out.flush()
+    except OSError:  # the server has gone
+        os._exit(0)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from outgrow.errors import OutgrowError
@@ -18,6 +19,7 @@ __all__ = ["Crashed", "Jobs", "TookTooLong", "Worker"]
 
 _LINE = 1 << 25  # bytes of the longest event: a moving picture of 10 MB or so
 _START_SECONDS = 120.0
+_SILENT_SECONDS = 60.0  # without a word to anybody: it hangs
 _ENDINGS = ("done", "failed")
 
 
@@ -29,78 +31,124 @@ class TookTooLong(Exception):
     """A task was ended because its time was over."""
 
 
+@dataclass
+class _Process:
+    """A process, and whom its events are for: one that dies slowly must not be taken for the one after it."""
+
+    child: asyncio.subprocess.Process
+    inboxes: dict[int, asyncio.Queue[dict[str, Any]]] = field(default_factory=dict)
+    heard: float = field(default_factory=time.monotonic)  # when it last said anything
+    ended: bool = False  # by us
+
+    def tell(self, message: dict[str, Any]) -> None:
+        # Without waiting: messages are small, and whoever was cancelled cannot wait. A process that has died hears nothing.
+        if self.child.stdin is not None and not self.child.stdin.is_closing():
+            self.child.stdin.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+
+    def kill(self) -> None:
+        self.ended = True
+        if self.child.returncode is None:
+            with suppress(ProcessLookupError):
+                self.child.kill()
+
+    async def read(self) -> None:
+        """Hands every event to whom it is for, until the process ends."""
+        assert self.child.stdout is not None
+        try:
+            while line := await self.child.stdout.readline():
+                self.heard = time.monotonic()
+                event = json.loads(line)
+                inbox = self.inboxes.get(event.pop("id", 0))
+                if inbox is not None:
+                    inbox.put_nowait(event)
+        except ValueError:  # a line beyond all bounds
+            with suppress(ProcessLookupError):
+                self.child.kill()
+        finally:
+            code = await self.child.wait()
+            if self.child.stdin is not None:
+                self.child.stdin.close()
+                with suppress(OSError):
+                    await self.child.stdin.wait_closed()
+            if not self.ended:
+                print(f"outgrow: a worker process has died ({code}); the next task gets a new one", file=sys.stderr)
+            for inbox in self.inboxes.values():
+                inbox.put_nowait({"event": "crashed"})
+
+
 class Worker:
     """A worker process, started when it is needed and again when it has died."""
 
     def __init__(self, *, networks: bool) -> None:
         self._networks = networks
-        self._process: asyncio.subprocess.Process | None = None
-        self._reader: asyncio.Task[None] | None = None
-        self._inboxes: dict[int, asyncio.Queue[dict[str, Any]]] = {}
+        self._process: _Process | None = None
+        self._readers: set[asyncio.Task[None]] = set()
         self._ids = itertools.count(1)
         self._starting = asyncio.Lock()
         self._closed = False
 
-    async def start(self) -> asyncio.subprocess.Process:
+    async def start(self) -> _Process:
         """A process that is ready to work."""
         async with self._starting:
             if self._closed:
                 raise Crashed("the playground is closing")
-            if self._process is not None and self._process.returncode is None:
+            if self._process is not None and self._process.child.returncode is None:
                 return self._process
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                *("-m", "outgrow.playground.worker", *(["networks"] if self._networks else [])),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                limit=_LINE,
-                # Ctrl-C in the terminal is the server's to hear; its workers end when it does.
-                start_new_session=os.name == "posix",
-            )
-            assert process.stdout is not None
             try:
-                line = await asyncio.wait_for(process.stdout.readline(), _START_SECONDS)
+                child = await asyncio.create_subprocess_exec(
+                    sys.executable,
+                    *("-m", "outgrow.playground.worker", *(["networks"] if self._networks else [])),
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE,
+                    limit=_LINE,
+                    # Ctrl-C in the terminal is the server's to hear; its workers end when it does.
+                    start_new_session=os.name == "posix",
+                )
+            except OSError as error:  # no memory, no files left
+                raise Crashed(f"a worker process does not start: {error}") from error
+            assert child.stdout is not None
+            process = self._process = _Process(child)
+            if self._closed:
+                self.kill()
+            try:
+                # Not wait_for: before Python 3.12 it can lose a cancellation.
+                async with asyncio.timeout(_START_SECONDS):
+                    ready = await child.stdout.readline()
             except TimeoutError:
-                line = b""
+                self.kill()
+                ready = b""
             except BaseException:
-                _kill(process)
+                self.kill()
                 raise
-            if not line:
-                _kill(process)
+            finally:
+                reader = asyncio.create_task(process.read())
+                self._readers.add(reader)
+                reader.add_done_callback(self._readers.discard)
+            if not ready or self._closed:
+                self._process = None
                 raise Crashed("a worker process does not start")
-            self._process = process
-            self._reader = asyncio.create_task(self._read(process))
             return process
-
-    async def _read(self, process: asyncio.subprocess.Process) -> None:
-        """Hands every event to whom it is for, until the process ends."""
-        assert process.stdout is not None
-        try:
-            while line := await process.stdout.readline():
-                event = json.loads(line)
-                inbox = self._inboxes.get(event.pop("id", 0))
-                if inbox is not None:
-                    inbox.put_nowait(event)
-        except ValueError:  # a line beyond all bounds
-            _kill(process)
-        finally:
-            await process.wait()
-            for inbox in self._inboxes.values():
-                inbox.put_nowait({"event": "crashed"})
 
     async def run(self, task: str, request: dict[str, Any], seconds: float) -> AsyncGenerator[dict[str, Any], None]:
         """The events of a task, as long as it has time. Leaving early, by closing the generator, cancels it."""
         process = await self.start()
         deadline = time.monotonic() + seconds
         number = next(self._ids)
-        inbox = self._inboxes[number] = asyncio.Queue()
+        inbox = process.inboxes[number] = asyncio.Queue()
         ended = False
         try:
-            _tell(process, {**request, "id": number, "task": task})
+            process.tell({**request, "id": number, "task": task})
             while True:
+                asked = time.monotonic()
                 try:
-                    event = await asyncio.wait_for(inbox.get(), max(0.0, deadline - time.monotonic()))
+                    if asked >= deadline:  # whoever takes events slowly always finds one
+                        raise TimeoutError
+                    # Not wait_for: before Python 3.12 it can lose a cancellation, and the work would go on for nobody.
+                    async with asyncio.timeout(deadline - asked):
+                        event = await inbox.get()
                 except TimeoutError:
+                    if process is self._process and time.monotonic() - max(asked, process.heard) > _SILENT_SECONDS:
+                        self.kill()  # it hangs: the next task gets a new one
                     raise TookTooLong(f"'{task}' takes longer than {seconds:g} s") from None
                 if event["event"] == "crashed":
                     ended = True
@@ -111,23 +159,26 @@ class Worker:
                 if ended:
                     return
                 yield event
-                _tell(process, {"id": number, "take": 1})
+                process.tell({"id": number, "take": 1})
         finally:
-            del self._inboxes[number]
+            del process.inboxes[number]
             if not ended:
-                _tell(process, {"id": number, "cancel": True})
+                process.tell({"id": number, "cancel": True})
 
     def kill(self) -> None:
-        """Ends the process at once, whatever it is doing."""
-        if self._process is not None:
-            _kill(self._process)
+        """Ends the process at once, whatever it is doing. It is forgotten at once too: it takes a moment to die, and the next task must not be given to it."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
 
     async def close(self) -> None:
         """Ends the process for good, and waits for that."""
         self._closed = True
         self.kill()
-        if self._reader is not None:
-            await self._reader
+        async with self._starting:
+            pass  # one that was just starting has been ended
+        if self._readers:
+            await asyncio.wait(self._readers)  # and not gather: who stops waiting must not stop them
 
 
 class Jobs:
@@ -135,8 +186,8 @@ class Jobs:
 
     def __init__(self, count: int) -> None:
         self._workers = [Worker(networks=False) for _ in range(count)]
-        self._idle: asyncio.Queue[Worker] = asyncio.Queue()
-        for worker in self._workers:
+        self._idle: asyncio.Queue[Worker] = asyncio.LifoQueue()  # who has just worked has started
+        for worker in reversed(self._workers):
             self._idle.put_nowait(worker)
 
     async def start(self) -> None:
@@ -144,8 +195,12 @@ class Jobs:
         await self._workers[0].start()
 
     async def run(self, task: str, request: dict[str, Any], seconds: float) -> dict[str, Any]:
-        """What the job says. It is ended, with its process, when its time is over or nobody waits for it any more."""
-        worker = await self._idle.get()
+        """What the job says. It is ended, with its process, when its time is over or nobody waits for it any more; and it waits no longer than that for a worker."""
+        try:
+            async with asyncio.timeout(seconds):
+                worker = await self._idle.get()
+        except TimeoutError:
+            raise TookTooLong(f"'{task}' waited {seconds:g} s for others; try again in a minute") from None
         try:
             async with aclosing(worker.run(task, request, seconds)) as events:
                 async for event in events:
@@ -160,15 +215,3 @@ class Jobs:
     async def close(self) -> None:
         """Ends all of them."""
         await asyncio.gather(*(worker.close() for worker in self._workers))
-
-
-def _tell(process: asyncio.subprocess.Process, message: dict[str, Any]) -> None:
-    # Without waiting: messages are small, and whoever was cancelled cannot wait. A process that has died hears nothing.
-    if process.stdin is not None and not process.stdin.is_closing():
-        process.stdin.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
-
-
-def _kill(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is None:
-        with suppress(ProcessLookupError):
-            process.kill()
