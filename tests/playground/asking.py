@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 
 @dataclass(frozen=True)
@@ -64,3 +68,35 @@ class Playground:
 def wire(puzzle: dict[str, Any]) -> dict[str, Any]:
     """What the server reads of what it says."""
     return {key: puzzle[key] for key in ("puzzle", "size", "shape", "pairs", "givens")}
+
+
+linux = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks processes up in /proc")
+
+
+def children(pid: int) -> dict[int, str]:
+    """Its worker processes and their command lines."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            command = (path / "cmdline").read_text().replace("\0", " ")
+        except OSError:
+            continue
+        if parent == pid and "playground.worker" in command:
+            found[int(path.name)] = command
+    return found
+
+
+def networks(pid: int) -> int:
+    """The worker process that has the networks."""
+    return next(child for child, command in children(pid).items() if "networks" in command)
+
+
+def until(said: Callable[[], bool], seconds: float = 20) -> bool:
+    """Whether that is so within this time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if said():
+            return True
+        time.sleep(0.05)
+    return False

@@ -11,20 +11,20 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
-from asking import Playground, wire
+from asking import Playground, children, linux, networks, until, wire
 
 from outgrow.playground.app import STATIC
+from outgrow.playground.serving import DEFAULT_PORT
 from outgrow.playground.wire import LIMITS, from_wire
+from outgrow.playground.worker import AHEAD
 from outgrow.puzzles import parse_one
 
 NINE = "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
-linux = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks processes up in /proc")
 
 
 def read(playground: Playground, text: str) -> dict[str, object]:
@@ -354,36 +354,9 @@ def test_its_own_page_and_tunnels_are_let_in(playground: Playground) -> None:
 # ---- what goes wrong
 
 
-def children(pid: int) -> dict[int, str]:
-    """Its worker processes and their command lines."""
-    found = {}
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
-            command = (path / "cmdline").read_text().replace("\0", " ")
-        except OSError:
-            continue
-        if parent == pid and "playground.worker" in command:
-            found[int(path.name)] = command
-    return found
-
-
-def networks(pid: int) -> int:
-    return next(child for child, command in children(pid).items() if "networks" in command)
-
-
 def resident(pid: int) -> float:
     """MiB."""
     return int((Path("/proc") / str(pid) / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-
-def until(said: Callable[[], bool], seconds: float = 20) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if said():
-            return True
-        time.sleep(0.05)
-    return False
 
 
 @linux
@@ -490,6 +463,49 @@ def test_requests_that_never_end_are_ended(playground: Playground) -> None:
         assert b" 408 " in raw.recv(4096).split(b"\r\n")[0]
 
 
+def test_a_worker_waits_for_its_reader_and_lets_go_of_what_is_cancelled(playground: Playground) -> None:
+    puzzle = {
+        "puzzle": "sudoku",
+        "size": 4,
+        "shape": [2, 2],
+        "pairs": [],
+        "givens": [1, 1, *[0] * 14],
+    }  # has no solution
+    command = [sys.executable, "-m", "outgrow.playground.worker"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        watch = threading.Timer(60, process.kill)  # what never comes is not waited for
+        watch.start()
+
+        def tell(**message: object) -> None:
+            print(json.dumps(message), file=process.stdin, flush=True)
+
+        def hear() -> dict[str, object]:
+            assert process.stdout is not None
+            return json.loads(process.stdout.readline())
+
+        assert hear() == {"event": "ready"}
+        runs = [{"weights": "sudoku-grouped", "steps": 1024}]
+        for number in (1, 2):
+            tell(id=number, task="solve", puzzle=puzzle, runs=runs)
+        heard = [hear() for _ in range(2 * AHEAD)]
+        assert sorted((e["id"], e["step"]) for e in heard) == [
+            (i, step) for i in (1, 2) for step in range(1, AHEAD + 1)
+        ]
+        tell(id=2, take=3)
+        assert [(e["id"], e["step"]) for e in (hear() for _ in range(3))] == [(2, AHEAD + i) for i in (1, 2, 3)]
+        tell(id=1, cancel=True)
+        assert hear() == {"event": "done", "id": 1}
+        tell(id=1, take=5)  # too late: nobody is there
+        tell(id=2, take=1)
+        last = hear()
+        assert (last["id"], last["step"]) == (2, AHEAD + 4)
+        process.stdin.close()
+        assert process.wait(20) == 0
+        watch.cancel()
+
+
 # ---- the command
 
 
@@ -512,6 +528,22 @@ def test_a_port_that_is_taken_is_said_in_a_line() -> None:
     assert "is taken" in err
     assert "Traceback" not in err
     assert not out
+
+
+def test_another_port_is_found_where_the_usual_one_is_taken() -> None:
+    with socket.socket() as taken:
+        try:
+            taken.bind(("127.0.0.1", DEFAULT_PORT))
+            taken.listen()
+        except OSError:
+            pass  # somebody else has it: as well
+        process = start()
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        process.terminate()
+        process.communicate(timeout=20)
+    port = int(line.split("127.0.0.1:")[1].split("/")[0])
+    assert port != DEFAULT_PORT
 
 
 @linux

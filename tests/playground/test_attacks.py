@@ -11,20 +11,19 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from asking import Playground, wire
+from asking import Playground, children, linux, until, wire
 
 from outgrow.errors import OutgrowError
 from outgrow.playground import app, tasks, workers
 from outgrow.playground.workers import Jobs, TookTooLong, Worker
 
 FOUR = {"puzzle": "sudoku", "size": 4, "shape": [2, 2], "pairs": [], "givens": [1, 1, *[0] * 14]}  # has no solution
-linux = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks processes up in /proc")
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and shells of POSIX")
 
 
@@ -54,29 +53,6 @@ def send_off(playground: Playground, name: str, content: Any) -> socket.socket:
         + body
     )
     return raw
-
-
-def children(pid: int) -> dict[int, str]:
-    """Its worker processes and their command lines."""
-    found = {}
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
-            command = (path / "cmdline").read_text().replace("\0", " ")
-        except OSError:
-            continue
-        if parent == pid and "playground.worker" in command:
-            found[int(path.name)] = command
-    return found
-
-
-def until(said: Callable[[], bool], seconds: float = 20) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if said():
-            return True
-        time.sleep(0.05)
-    return False
 
 
 # ---- readers that leave
