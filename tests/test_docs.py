@@ -193,7 +193,7 @@ def test_the_weights_behind_the_figures_still_solve(model: str) -> None:
     from outgrow.evaluate.run import evaluate
 
     boards = {"futoshiki-6-test": find_dataset("futoshiki-6-test")}
-    found = evaluate(ROOT / "results" / f"futoshiki-{model}.safetensors", boards, limit=25)
+    found = evaluate(ROOT / "src" / "outgrow" / "weights" / f"futoshiki-{model}.safetensors", boards, limit=25)
     assert found.recipe == f"futoshiki-{model}"
     assert found.scores[0].board >= 0.96
 

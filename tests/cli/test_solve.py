@@ -617,8 +617,8 @@ def test_an_untrained_network_solves_what_is_solved_and_nothing_else(run: Run, s
 
 def test_shipped_weights_solve_a_puzzle(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = "futoshiki-binarized"
-    results = ROOT / "results"
-    add_entry(results / f"{name}.safetensors", results / f"{name}.json", name=name, default=True, folder=tmp_path)
+    weights, results = catalog.FOLDER / f"{name}.safetensors", ROOT / "results" / f"{name}.json"
+    add_entry(weights, results, name=name, default=True, folder=tmp_path)
     monkeypatch.setattr(catalog, "FOLDER", tmp_path)
     text = "6:4R,2,6DL,5,1,3L,1,0,2,0L,4,6U,3,6,0,4,2,5L,2,4,3,0D,5D,0,6D,1,0,2,0,0,5,3,4R,1,0R,0,"
     shown = run(text=text).out

@@ -12,6 +12,7 @@ import outgrow.weights.catalog as catalog
 from outgrow.weights import read_catalog
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
+SHIPPED = catalog.FOLDER
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
 
 
 def files(model: str) -> tuple[Path, Path]:
-    return RESULTS / f"futoshiki-{model}.safetensors", RESULTS / f"futoshiki-{model}.json"
+    return SHIPPED / f"futoshiki-{model}.safetensors", RESULTS / f"futoshiki-{model}.json"
 
 
 def test_an_empty_catalog_is_said_to_be_empty(run: Run, tmp_path: Path) -> None:

@@ -250,8 +250,8 @@ def test_more_steps_than_there_can_be_are_refused() -> None:
 def test_weights_are_found_when_they_are_needed() -> None:
     with pytest.raises(OutgrowError, match="no weights 'nothing'"):
         Solver("nothing").solve(FOUR)
-    with pytest.raises(OutgrowError, match="no weights of a multivalued model are shipped for a sudoku; there are"):
-        Solver(model="multivalued").solve(FOUR)
+    with pytest.raises(OutgrowError, match="no weights of a compact model are shipped for a sudoku; there are"):
+        Solver(model="compact").solve(FOUR)
     assert (
         Solver("sudoku-6-grouped").network_for(parse_one(FOUR)).name == "sudoku-6-grouped, trained on at most 6 values"
     )

@@ -121,7 +121,7 @@ def test_an_entry_that_says_anything_else_would_be_found_out(tmp_path: Path) -> 
     """The test above, on an entry that is there."""
     name = "futoshiki-binarized"
     results = ROOT / "results" / f"{name}.json"
-    made = add_entry(ROOT / "results" / f"{name}.safetensors", results, name="a", folder=tmp_path)
+    made = add_entry(FOLDER / f"{name}.safetensors", results, name="a", folder=tmp_path)
     made = dataclasses.replace(made, results=f"results/{name}.json")
     check_entry(made, tmp_path, ROOT)
     better = (dataclasses.replace(made.scores[0], board=0.9999), *made.scores[1:])

@@ -221,10 +221,10 @@ def test_files_from_before_there_were_groups_are_read(path: Path) -> None:
     assert bits(dict(loaded.state_dict())) == bits(dict(build().state_dict()))
 
 
-RESULTS = sorted((Path(__file__).parents[2] / "results").glob("*.safetensors"))
+SHIPPED = sorted((Path(__file__).parents[2] / "src" / "outgrow" / "weights").glob("*.safetensors"))
 
 
-@pytest.mark.parametrize("path", RESULTS, ids=[path.stem for path in RESULTS])
+@pytest.mark.parametrize("path", SHIPPED, ids=[path.stem for path in SHIPPED])
 def test_the_weights_behind_published_figures_are_read(path: Path) -> None:
     """Whatever the format has become since."""
     loaded = load_weights(path)
