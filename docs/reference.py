@@ -9,7 +9,7 @@ import typing
 from pathlib import Path
 from typing import Any
 
-MODULES = ("", "csp", "puzzles", "data", "graphs", "models", "solve", "train", "evaluate", "weights")
+MODULES = ("", "csp", "puzzles", "data", "graphs", "models", "solve", "train", "evaluate", "weights", "playground")
 TARGET = Path(__file__).with_name("reference.md")
 
 
