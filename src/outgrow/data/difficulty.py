@@ -20,7 +20,7 @@ _DEGREES_OF_NINE = {_EASY: (20, 21), _MEDIUM: (24, 25), _HARD: (26, 27)}
 
 
 def sizes(puzzle: str) -> tuple[int, ...]:
-    """The sizes there are puzzles of by difficulty, each made in a second or so.
+    """The sizes there are puzzles of by difficulty, each made at once or in a second or two.
 
     >>> sizes("futoshiki")[-1]
     12

@@ -11,6 +11,8 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -138,16 +140,12 @@ def create_app() -> Starlette:
 
     async def check(content: dict[str, Any]) -> dict[str, Any]:
         instance = await _puzzle(content)
-        values = read_values(content, "values", instance.size)
-        if len(values) != len(instance.givens):
-            raise BadRequest(f'"values" has {len(values):,} values for {len(instance.givens):,} variables')
+        values = _values(content, instance)
         return await asyncio.to_thread(say_verdict, instance, values)
 
     async def text(content: dict[str, Any]) -> dict[str, Any]:
         instance = await _puzzle(content)
-        values = read_values(content, "values", instance.size) if "values" in content else None
-        if values is not None and len(values) != len(instance.givens):
-            raise BadRequest(f'"values" has {len(values):,} values for {len(instance.givens):,} variables')
+        values = _values(content, instance) if "values" in content else None
         chosen = field(content, "format", str, get_puzzle(instance.puzzle).formats[0].name)
         return {"text": await asyncio.to_thread(render, instance, values, chosen)}
 
@@ -301,6 +299,13 @@ async def _wait_until_gone(receive: Receive) -> None:
 async def _puzzle(content: dict[str, Any]) -> Instance:
     """The puzzle of a request. The largest take a few tenths of a second, in which others are answered too."""
     return await asyncio.to_thread(from_wire, content.get("puzzle"))
+
+
+def _values(content: dict[str, Any], instance: Instance) -> npt.NDArray[np.int16]:
+    values = read_values(content, "values", instance.size)
+    if len(values) != len(instance.givens):
+        raise BadRequest(f'"values" has {len(values):,} values for {len(instance.givens):,} variables')
+    return values
 
 
 def _kind(content: dict[str, Any]) -> str:

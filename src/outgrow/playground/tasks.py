@@ -37,7 +37,7 @@ _WARM = "1.....3..4.....2"
 
 
 def solve(request: Mapping[str, Any]) -> Iterator[Event | None]:
-    """Networks at a puzzle, side by side: 'start', a 'step' each time, and an 'end' for every run."""
+    """Networks at a puzzle, side by side: a 'step' each time, and an 'end' for every run."""
     instance = from_wire(request["puzzle"])
     left = {i: _run(i, instance, run["weights"], run["steps"]) for i, run in enumerate(request["runs"])}
     while left:

@@ -1,39 +1,14 @@
-// The page: which puzzle, what people entered, what the networks did, and which step is shown.
+// The page: choosing and reading puzzles, solving and playing steps, entering values.
 
 import { about as askAbout, ask, decode, stream } from './api.js';
 import { Board, colorOf, forgetInks } from './board.js';
-import { chart, key, thin } from './charts.js';
+import { choose, showCell } from './cell.js';
 import { Growth, random } from './growth.js';
 import { puzzleOfLink, setUpShare } from './share.js';
-
-const $ = (id) => document.getElementById(id);
-const NAMES = { sudoku: 'Sudoku', futoshiki: 'Futoshiki', coloring: 'Graph coloring' };
-const MODELS = { binarized: 'BIN', multivalued: 'MV' }; // as the paper calls them
-const DASHES = ['', '6 4', '2 3', '8 3 2 3'];
-const SHOWN_HEARD = 24;
-
-const state = {
-  about: null,
-  puzzle: null, // as the server describes it, with `wire`, what the server reads
-  entries: [],
-  past: [], // {givens, entries} before, for undo
-  checked: null, // the verdict on the entries
-  gone: null, // AbortController of what is asked about this puzzle
-  lanes: [], // {weights, card, board, said, run: {weights, steps, frames, end} or null}
-  lane: null, // the one whose cell was chosen
-  chosen: null, // variable
-  candidate: null, // the value whose listening is asked for; null for the best
-  at: 0, // step shown, 0 for the puzzle itself
-  playing: false,
-  solving: null, // AbortController
-  heard: null, // {key, lane, at, from, words, arrows}
-};
+import { $, entryOf, frameOf, length, nameOf, paragraph, shownValues, state, titleOf, wireOf, write } from './state.js';
+import { complain, drawCurve, quiet, say, sayRun, sayStep, showLane } from './view.js';
 
 // ---- puzzles
-
-function nameOf(kind) {
-  return NAMES[kind] ?? kind;
-}
 
 function kindNow() {
   return document.querySelector('input[name="kind"]:checked')?.value;
@@ -101,10 +76,6 @@ function setPuzzle(puzzle, { entries, link = false } = {}) {
   else history.replaceState(history.state, '', hash);
   restart(entries?.length === puzzle.givens.length ? entries : puzzle.givens.map(() => 0));
   if (puzzle.notes.length && !link) complain(puzzle.notes.join(' '), false);
-}
-
-function wireOf({ puzzle, size, shape, pairs, givens }) {
-  return { puzzle, size, shape, pairs, givens };
 }
 
 // From the puzzle's start, without runs.
@@ -217,14 +188,6 @@ function fillPickers() {
   for (const lane of state.lanes) lane.title.textContent = entry ? titleOf(entryOf(lane.weights)) : nameOf(state.puzzle.puzzle);
 }
 
-function titleOf({ name, model }) {
-  return MODELS[model] ? `${name} · ${MODELS[model]}` : name;
-}
-
-function entryOf(name) {
-  return state.about.weights.find((w) => w.name === name);
-}
-
 // ---- solving
 
 async function solve() {
@@ -297,10 +260,6 @@ function hear(event, runs) {
   } else if (event.event === 'late' || event.event === 'error') complain(event.words);
 }
 
-function length() {
-  return Math.max(0, ...state.lanes.map((lane) => lane.run?.frames.length ?? 0));
-}
-
 // ---- the step that is shown
 
 function goTo(at) {
@@ -321,77 +280,6 @@ function showStep() {
   if (!state.playing) sayStep();
   drawCurve();
   showCell();
-}
-
-function frameOf(lane) {
-  const frames = lane.run?.frames;
-  return state.at && frames?.length ? frames[Math.min(state.at, frames.length) - 1] : null;
-}
-
-function showLane(lane) {
-  const frame = frameOf(lane);
-  const labels = !state.playing;
-  const found = state.at ? frame : state.checked;
-  if (frame) {
-    const broken = new Set(frame.pairs.flat());
-    lane.board.show({ values: frame.values, beliefs: frame.beliefs, broken, pairs: frame.pairs, guess: frame.guess, strong: frame.solved, arrows: lane === state.heard?.lane && state.heard.at === state.at ? state.heard.arrows : [] }, labels);
-  } else {
-    const values = shownValues();
-    const pairs = state.checked?.pairs ?? [];
-    lane.board.show({ values, broken: new Set(pairs.flat()), pairs }, labels);
-  }
-  lane.card.classList.toggle('solved', Boolean(found?.solved));
-  sayRun(lane);
-}
-
-function sayRun(lane) {
-  const { run } = lane;
-  const frame = frameOf(lane);
-  const parts = [];
-  if (frame?.exact) parts.push(`exact solver · ${Math.round(frame.milliseconds)} ms`);
-  else if (frame) parts.push(`step ${frame.step}${frame.attempt ? `, attempt ${frame.attempt + 1}` : ''} · ${Math.round(frame.milliseconds)} ms · ${frame.solved ? 'no rule broken' : `${frame.broken} broken`}`);
-  lane.said.replaceChildren(parts.join(' · '));
-  if (run?.end) {
-    const { end } = run;
-    const verdict = document.createElement('span');
-    const steps = `${end.steps} ${end.steps === 1 ? 'step' : 'steps'}`;
-    if (end.status === 'solved') {
-      verdict.className = 'ok';
-      verdict.textContent = `Solved in ${steps}, ${Math.round(end.milliseconds)} ms`;
-    } else if (end.status === 'unsolved') {
-      verdict.className = 'no';
-      verdict.textContent = `Not solved in ${steps}, ${Math.round(end.milliseconds)} ms`;
-    } else {
-      verdict.className = 'no';
-      verdict.textContent = end.words;
-    }
-    lane.said.append(' ', verdict);
-    if (run.exact) lane.said.append(` — exact solver: ${run.exact.words}`);
-  }
-}
-
-// The verdict on what is shown: on the entries, or on a step of the first network.
-function sayStep() {
-  if (!state.at) {
-    const { words = '', solved, broken } = state.checked ?? {};
-    say(words, solved ? 'good' : broken ? 'wrong' : '');
-    return;
-  }
-  const lane = state.lanes.find((l) => l.run?.frames.length);
-  const frame = frameOf(lane);
-  const { end, exact } = lane.run;
-  const whose = state.lanes.length > 1 && !frame.exact ? `${lane.weights}: ` : '';
-  const at = `Step ${frame.step}: ${frame.broken} broken ${frame.broken === 1 ? 'rule' : 'rules'}, ${Math.round(100 * frame.confidence)}% sure on average.`;
-  if (frame.exact) say(`The exact solver (not a network) ${exact.words}.`, 'good');
-  else if (frame.solved) say(`${whose}Solved: every rule holds and every given is kept.`, 'good');
-  else if (frame !== lane.run.frames.at(-1) || !end) say(whose + at);
-  else if (end.status === 'stopped') say(`${whose}Stopped. ${at}`);
-  else say(`${whose}Not solved. ${end.words}`, 'wrong');
-}
-
-function say(words, kind = '') {
-  if ($('verdict').textContent !== words) $('verdict').textContent = words;
-  $('verdict').className = `verdict ${kind}`;
 }
 
 // ---- playing the steps
@@ -437,183 +325,6 @@ function tick(now) {
     return;
   } else due = now;
   ticking = requestAnimationFrame(tick);
-}
-
-// ---- curves
-
-function drawCurve() {
-  const runs = state.lanes.filter((lane) => lane.run?.frames.length);
-  const place = $('curve');
-  if (!runs.length) {
-    if (!state.solving) place.replaceChildren(paragraph('How sure the network is of its values, and how many rules they break, step by step.'));
-    return;
-  }
-  const worst = runs.reduce((most, lane) => lane.run.frames.reduce((m, f) => Math.max(m, f.broken), most), 2);
-  const series = runs.flatMap((lane) => {
-    const dash = DASHES[state.lanes.indexOf(lane)];
-    const frames = thin(lane.run.frames.map((f, i) => ({ i: i + 1, f })));
-    return [
-      { color: 'var(--accent)', dash, points: frames.map(({ i, f }) => [i, f.confidence]) },
-      { color: 'var(--bad)', dash, right: true, points: frames.map(({ i, f }) => [i, f.broken]) },
-    ];
-  });
-  const names = [{ name: 'confidence', color: 'var(--accent)' }, { name: 'broken rules', color: 'var(--bad)' }];
-  if (runs.length > 1) names.push(...runs.map((lane) => ({ name: lane.weights, color: 'var(--muted)', dash: DASHES[state.lanes.indexOf(lane)] })));
-  const last = runs[0].run.frames.at(-1);
-  const label = `Over ${length()} steps: confidence ends at ${Math.round(100 * last.confidence)}%, ${last.broken} rules broken at the end`;
-  place.replaceChildren(chart({ label, series, x: [1, Math.max(2, length())], rightTop: worst + (worst % 2), cursor: state.at || undefined }), key(names));
-}
-
-// ---- a cell
-
-function choose(variable, lane, focus = false) {
-  forgetHeard();
-  state.chosen = variable;
-  state.lane = lane;
-  state.candidate = null;
-  for (const other of state.lanes) other.board.pick(variable, focus && other === lane);
-  showCell();
-}
-
-function forgetHeard() {
-  const lane = state.heard?.lane;
-  state.heard = null;
-  if (state.lanes.includes(lane)) showLane(lane);
-}
-
-function showCell() {
-  const { chosen, puzzle } = state;
-  const place = $('cell');
-  if (chosen === null) {
-    place.replaceChildren(paragraph('Solve a puzzle, then choose a cell to see its probabilities over the steps and whom it listens to.'));
-    return;
-  }
-  const parts = [];
-  const given = puzzle.givens[chosen];
-  const title = document.createElement('h3');
-  const lane = [state.lane, ...state.lanes].find((l) => state.lanes.includes(l) && l.run?.frames.length) ?? null;
-  title.textContent = puzzle.names[chosen] + (lane && !given && state.lanes.length > 1 ? `, ${lane.weights}` : '');
-  parts.push(title);
-  if (given) parts.push(paragraph(`Given: ${write(given)}.`));
-  if (lane && !given) {
-    const frames = lane.run.frames.filter((f) => f.beliefs);
-    const size = puzzle.size;
-    const peak = Array.from({ length: size }, (_, v) => Math.max(...thin(frames).map((f) => f.beliefs[chosen * size + v])));
-    const frame = frameOf(lane);
-    const now = frame?.beliefs ? frame : frames.at(-1);
-    const best = peak.map((p, v) => [now.beliefs[chosen * size + v], p, v]).sort((a, b) => b[0] - a[0] || b[1] - a[1]).slice(0, 6).filter(([, p], n) => !n || p > 2).map(([, , v]) => v);
-    const tones = ['var(--accent)', 'var(--found)', 'var(--second)', 'var(--listen)', 'var(--guess)', 'var(--muted)'];
-    const series = best.map((v, n) => ({
-      name: `${write(v + 1)}: ${percent(now.beliefs[chosen * size + v])}`,
-      color: tones[n],
-      dash: n > 2 ? '4 3' : '',
-      points: thin(frames.map((f, i) => [i + 1, f.beliefs[chosen * size + v] / 255])),
-    }));
-    const label = `Probabilities of ${puzzle.names[chosen]} over the steps; at step ${now.step}: ${series.map((s) => s.name).join(', ')}`;
-    parts.push(chart({ label, series, x: [1, Math.max(2, frames.length)], cursor: state.at || undefined }), key(series));
-    if (state.playing) parts.push(paragraph('Pause to see whom it listens to.'));
-    else if (frame?.beliefs) parts.push(listening(lane, frame));
-  } else if (!given) parts.push(paragraph(state.entries[chosen] ? `You entered ${write(state.entries[chosen])}.` : 'Empty. Solve the puzzle to see what the network believes.'));
-  const focused = document.activeElement.id;
-  place.replaceChildren(...parts);
-  if (focused === 'listen' || focused === 'candidate') $(focused)?.focus();
-}
-
-function listening(lane, frame) {
-  const { chosen, puzzle } = state;
-  const box = document.createElement('div');
-  const value = state.candidate ?? frame.values[chosen];
-  const title = document.createElement('h3');
-  title.textContent = 'Whom it listens to';
-  const row = document.createElement('div');
-  row.className = 'row';
-  const label = document.createElement('label');
-  const select = document.createElement('select');
-  select.id = 'candidate';
-  select.replaceChildren(...Array.from({ length: puzzle.size }, (_, v) => new Option(write(v + 1), v + 1, false, v + 1 === value)));
-  select.addEventListener('change', () => {
-    forgetHeard();
-    state.candidate = Number(select.value);
-    showCell();
-  });
-  label.append('as value', select);
-  const button = document.createElement('button');
-  button.type = 'button';
-  button.id = 'listen';
-  button.textContent = 'Show whom';
-  row.append(label, button);
-  box.append(title, row);
-  const asked = `${state.lanes.indexOf(lane)} ${lane.weights} ${state.at} ${chosen} ${value}`;
-  const found = state.heard?.key === asked ? state.heard : null;
-  const list = document.createElement('div');
-  list.id = 'heard';
-  box.append(list);
-  if (found?.from) list.append(...heardList(found.from));
-  else if (found?.words) list.append(paragraph(found.words));
-  button.addEventListener('click', async () => {
-    const content = { puzzle: puzzle.wire, weights: lane.weights, steps: lane.run.steps, step: frame.step, variable: chosen, value };
-    state.heard = { key: asked, words: 'Listening …', lane, at: state.at, arrows: [] };
-    showCell();
-    const heard = state.heard;
-    try {
-      const { from } = await ask('listen', content, state.gone.signal);
-      Object.assign(heard, { from, words: '', arrows: arrowsOf(from, chosen) });
-    } catch (error) {
-      if (error.name === 'AbortError') return;
-      heard.words = error.message;
-    }
-    if (state.heard !== heard) return;
-    showLane(lane);
-    showCell();
-  });
-  return box;
-}
-
-// What is heard of other variables, all kinds together.
-function arrowsOf(from, to) {
-  const total = new Map();
-  for (const { variable, weight } of from) if (variable !== to) total.set(variable, (total.get(variable) ?? 0) + weight);
-  return [...total].map(([variable, weight]) => ({ from: variable, to, weight })).sort((a, b) => b.weight - a.weight).slice(0, 60);
-}
-
-function heardList(from) {
-  const kinds = new Map();
-  for (const heard of from) kinds.set(heard.kind, [...(kinds.get(heard.kind) ?? []), heard]);
-  const table = document.createElement('table');
-  const head = table.createTHead().insertRow();
-  for (const text of ['through', 'from', 'weight']) {
-    const cell = document.createElement('th');
-    cell.scope = 'col';
-    cell.textContent = text;
-    head.append(cell);
-  }
-  const body = table.createTBody();
-  const most = Math.max(3, Math.floor(SHOWN_HEARD / kinds.size));
-  for (const [kind, all] of kinds)
-    for (const { variable, value, weight } of all.slice(0, most)) {
-      const row = body.insertRow();
-      row.insertCell().textContent = kind;
-      row.insertCell().textContent = `${variable === state.chosen ? 'itself' : state.puzzle.names[variable]}${value ? ` as ${write(value)}` : ''}`;
-      const cell = row.insertCell();
-      cell.className = 'n';
-      cell.textContent = `${(100 * weight).toFixed(0)}%`;
-    }
-  return [table];
-}
-
-function paragraph(words) {
-  const made = document.createElement('p');
-  made.className = 'quiet';
-  made.textContent = words;
-  return made;
-}
-
-function percent(share) {
-  return `${Math.round((100 * share) / 255)}%`;
-}
-
-function write(value) {
-  return state.puzzle.layout.symbols[value - 1];
 }
 
 // ---- what people enter
@@ -706,11 +417,6 @@ async function checkEntries() {
   }
 }
 
-// Givens and entries.
-function shownValues() {
-  return state.puzzle.givens.map((given, i) => given || state.entries[i]);
-}
-
 function fillPad() {
   const { puzzle } = state;
   const buttons = puzzle.layout.symbols.map((symbol, i) => {
@@ -797,18 +503,6 @@ async function inquire(button, words, work) {
   } finally {
     if (!signal.aborted) button.disabled = false;
   }
-}
-
-// ---- messages
-
-function complain(words, bad = true) {
-  $('notice').textContent = words;
-  $('notice').classList.toggle('bad', bad);
-  $('notice').hidden = false;
-}
-
-function quiet() {
-  $('notice').hidden = true;
 }
 
 // ---- pasting
